@@ -10,7 +10,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, Self, get_args
 
-from beartype import beartype
+from beartype import BeartypeConf, beartype
 from jaxtyping import install_import_hook
 from numpy.typing import ArrayLike
 
@@ -25,6 +25,9 @@ CHECKED = [
     "dtmgp.metrics",
 ]
 
+# an int is a float to users, as it is to type checkers
+NUMERIC = beartype(conf=BeartypeConf(is_pep484_tower=True))
+
 
 def is_uncheckable(hint: Any) -> bool:
     """``Self`` is known to beartype on whole classes only; ``ArrayLike`` says no to tuples at run time."""
@@ -37,7 +40,7 @@ def check(function: Callable[..., Any]) -> Callable[..., Any]:
     """beartype, without the hints that it cannot check."""
     hints = getattr(function, "__annotations__", {})
     function.__annotations__ = {n: object if is_uncheckable(hint) else hint for n, hint in hints.items()}
-    return beartype(function)
+    return NUMERIC(function)
 
 
 class PlainJitFinder(MetaPathFinder):

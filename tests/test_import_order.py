@@ -37,6 +37,7 @@ LEAVES = {
     "botorch",
     "emulate",
     "serve",
+    "__main__",
 }
 # Small modules that anyone may import; they import nothing but each other.
 BASE = {"_version", "errors", "random", "typing_", "_typing"}

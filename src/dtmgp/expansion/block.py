@@ -82,7 +82,8 @@ class TensorBlock:
 
     # -- features ---------------------------------------------------------------------------------------------
     @cached_property
-    def _tree(self) -> tuple[Array, Array, Array]:
+    def tree(self) -> tuple[Int[Array, " T"], Int[Array, " T"], Int[Array, " T"]]:
+        """Parent of every multi-index and the coordinate and level that it raises over it."""
         indices = self.grid.indices
         last = np.maximum(indices.raised_start[1:] - 1, 0)
         if not len(indices.raised_dim):
@@ -115,7 +116,7 @@ class TensorBlock:
     def fill(self, x: Float[Array, "n d"], data: Float[Array, "n T"], columns: Int[Array, "n T"]) -> None:
         """Write active values and their columns, row by row, in increasing column order."""
         layout = self.layout
-        parents, last_dim, last_level = self._tree
+        parents, last_dim, last_level = self.tree
         scale = float(np.sqrt(self.kernel.variance))
         for rows in self.chunks(len(x)):
             values, index = self.evaluate(x[rows])
@@ -157,7 +158,7 @@ class TensorBlock:
     def inverse_cholesky_arrays(
         self, dtype: np.dtype
     ) -> tuple[Float[Array, " e"], Int[Array, " e"], Int[Array, " c"]]:
-        """Data, row indices and column pointers of ``R^-1``: O(1) work per non-zero (Alg. 2 without its sums)."""
+        """Data, sorted row indices, column pointers of ``R^-1``: O(1) work per non-zero (Alg. 2 without its sums)."""
         layout, indices = self.layout, self.grid.indices
         columns = [line.columns for line in self.lines]
         bases = np.cumsum([0] + [len(column.level) for column in columns])
@@ -187,6 +188,7 @@ class TensorBlock:
             ratio,
             self.line_of,
             float(root) / float(np.sqrt(self.kernel.variance)),
+            int(nonzeros.max()),
             data,
             rows,
         )

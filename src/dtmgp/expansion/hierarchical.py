@@ -116,11 +116,11 @@ class HierarchicalExpansion:
         for block in self.blocks:
             data, rows, pointers = block.inverse_cholesky_arrays(dtype)
             part = sp.csc_array((data, rows, pointers), shape=(block.size, block.size))
-            part.sort_indices()
+            part.has_canonical_format = True  # rows are written in increasing order, each once
             parts.append(part)
         return parts[0] if len(parts) == 1 else sp.block_diag(parts, format="csc")
 
-    def solve(self, a: npt.ArrayLike) -> Float[Array, "r m"]:
+    def solve(self, a: npt.ArrayLike) -> Float[Array, "*r m"]:
         """``A K^-1`` for A (r, m), without forming K: ``(A R^-1) R^-T`` (supplement, section 2)."""
         matrix = np.asarray(a, dtype=np.float64)
         rows = np.atleast_2d(matrix)

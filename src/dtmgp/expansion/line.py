@@ -7,7 +7,7 @@ is active at any input. Generalised level ``g`` is family ``(g-1) mod s`` of inc
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -22,13 +22,36 @@ Array = np.ndarray
 class LineColumns(NamedTuple):
     """Columns of the one-dimensional ``R^-1``, compressed: function q owns entries ``start[q] .. start[q+1]``.
 
-    Functions are listed generalised level by generalised level; an entry is (generalised level, local index, coefficient).
+    Functions are listed generalised level by generalised level; an entry is (generalised level, local index,
+    coefficient), and the entries of a function come by strictly increasing level, its own last.
     """
 
     start: Int[Array, " q"]
     level: Int[Array, " e"]
     local: Int[Array, " e"]
     coefficient: Float[Array, " e"]
+
+
+class Geometry(NamedTuple):
+    """What a line expansion takes from its sequence; shared by all kernels on it."""
+
+    points: Float[Array, " k"]
+    left: Int[Array, " k"]
+    right: Int[Array, " k"]
+    before: Float[Array, " k"]
+    after: Float[Array, " k"]
+
+
+@lru_cache(maxsize=64)
+def geometry(sequence: AbstractSequence, increments: int) -> Geometry:
+    """Points of the first increments with their neighbours (position -1 and infinite where there is none)."""
+    points = sequence.points(increments)
+    pairs = [sequence.neighbours(k) for k in range(1, increments + 1)]
+    left = np.concatenate([pair.left for pair in pairs])
+    right = np.concatenate([pair.right for pair in pairs])
+    before = np.where(left >= 0, points[left], -np.inf)
+    after = np.where(right >= 0, points[right], np.inf)
+    return Geometry(points, left, right, before, after)
 
 
 class LineExpansion:
@@ -47,8 +70,8 @@ class LineExpansion:
         self.start = np.concatenate(
             [[0], np.cumsum(self.counts[1:])]
         )  # start[g-1]: first function of level g
-        self._points = sequence.points(self.increments)
-        kernel.check_inputs(self._points)
+        self._geometry = geometry(sequence, self.increments)
+        kernel.check_inputs(self._geometry.points)
 
     @property
     def size(self) -> int:
@@ -56,18 +79,12 @@ class LineExpansion:
         return int(self.start[-1])
 
     @cached_property
-    def _neighbours(self) -> tuple[Int[Array, " k"], Int[Array, " k"], Local]:
-        pairs = [self.sequence.neighbours(k) for k in range(1, self.increments + 1)]
-        left = np.concatenate([pair.left for pair in pairs])
-        right = np.concatenate([pair.right for pair in pairs])
-        points = self._points
-        a = np.where(left >= 0, points[left], -np.inf)
-        c = np.where(right >= 0, points[right], np.inf)
-        return left, right, self.kernel.local(a, points, c)
+    def _local(self) -> Local:
+        return self.kernel.local(self._geometry.before, self._geometry.points, self._geometry.after)
 
     def evaluate(self, x: Float[Array, " n"]) -> tuple[Float[Array, "n L"], Int[Array, "n L"]]:
         """Value and index of the one active function of every generalised level; O(levels) per input."""
-        local = self._neighbours[2]
+        local = self._local
         size = self.kernel.state_size
         values = np.empty((len(x), self.top))
         index = np.empty((len(x), self.top), dtype=np.int64)
@@ -83,7 +100,7 @@ class LineExpansion:
     @cached_property
     def points(self) -> Float[Array, " q"]:
         """The point at which each function is centred."""
-        return np.concatenate([self._points[self._positions(g)] for g in range(1, self.top + 1)])
+        return np.concatenate([self._geometry.points[self._positions(g)] for g in range(1, self.top + 1)])
 
     def _positions(self, level: int) -> Int[Array, " k"]:
         increment = int(self.increment_of[level])
@@ -92,8 +109,12 @@ class LineExpansion:
     @cached_property
     def columns(self) -> LineColumns:
         """The one-dimensional inverse factor: at most ``(p+1)(number of neighbours) + f + 1`` entries in family f."""
-        left, right, local = self._neighbours
-        own, on_left, on_right = self.kernel.columns(local.left, local.centre, local.right)
+        points, left, right, before, after = self._geometry
+        own, on_left, on_right = self.kernel.columns(before, points, after)
+        # the two neighbours belong to different increments, the earlier position to the lower one
+        earlier, later = np.minimum(left, right), np.maximum(left, right)
+        crossed = (left > right)[:, None, None]
+        on_earlier, on_later = np.where(crossed, on_right, on_left), np.where(crossed, on_left, on_right)
         size = self.kernel.state_size
         starts = np.array([self.sequence.start(k) for k in range(1, self.increments + 1)])
         levels, indices, coefficients, counts = [], [], [], []
@@ -102,8 +123,8 @@ class LineExpansion:
             place = self._positions(g)
             parts = []
             for near, table, families in (
-                (left, on_left, size),
-                (right, on_right, size),
+                (earlier, on_earlier, size),
+                (later, on_later, size),
                 (None, own, family + 1),
             ):
                 position = place if near is None else near[place]
@@ -142,6 +163,5 @@ class LineExpansion:
     @cached_property
     def supports(self) -> Float[Array, "q 2"]:
         """Left and right end of every function's support."""
-        local = self._neighbours[2]
-        ends = np.stack([local.left, local.right], axis=1)
+        ends = np.stack([self._geometry.before, self._geometry.after], axis=1)
         return np.concatenate([ends[self._positions(g)] for g in range(1, self.top + 1)])

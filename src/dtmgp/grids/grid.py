@@ -83,9 +83,10 @@ class AbstractGrid(abc.ABC):
     @property
     def points(self) -> Float[Array, "m d"]:
         """All points in the required order. O(m) time and memory, no loop over points."""
-        points = np.empty((self.size, self.dim))
-        for start in range(0, self.size, POINTS_CHUNK):
-            stop = min(start + POINTS_CHUNK, self.size)
+        size = self.layout.size  # a set that is too large to list is refused before memory is asked for
+        points = np.empty((size, self.dim))
+        for start in range(0, size, POINTS_CHUNK):
+            stop = min(start + POINTS_CHUNK, size)
             points[start:stop] = self.points_at(np.arange(start, stop))
         return points
 

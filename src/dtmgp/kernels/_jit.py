@@ -81,18 +81,23 @@ def matern_features(x, position, left, centre, right, rising, falling, rate, noi
         if outer <= 0.0 or inner > UNDERFLOW:
             values[n, :] = 0.0
             continue
-        _incomplete_gammas(2.0 * outer, gammas)
-        for j in range(size):
-            total = 0.0
-            for k in range(terms):
-                total += noise_row[j, k] * gammas[k]
-            first[j] = total
+        is_open = outer == math.inf
+        if not is_open:
+            _incomplete_gammas(2.0 * outer, gammas)
+            for j in range(size):
+                total = 0.0
+                for k in range(terms):
+                    total += noise_row[j, k] * gammas[k]
+                first[j] = total
         decay = math.exp(-inner)
         weight[:] = 0.0
         for k in range(size):
             for j in range(size):
-                for i2 in range(size):
-                    weight[j] += decay * nilpotent[k, j, i2] * first[i2]
+                if is_open:
+                    weight[j] += decay * nilpotent[k, 0, j]
+                else:
+                    for i2 in range(size):
+                        weight[j] += decay * nilpotent[k, j, i2] * first[i2]
             decay *= inner
         table = rising[i] if rises else falling[i]
         for f in range(size):

@@ -73,19 +73,34 @@ class Additive:
         return np.sum([k.diagonal(points[:, u]) for u, k in self.terms], axis=0)
 
     def with_hyperparameters(
-        self, *, lengthscales: npt.ArrayLike | None = None, variance: float | None = None
+        self, *, lengthscales: npt.ArrayLike | None = None, variance: npt.ArrayLike | None = None
     ) -> Self:
-        """Other lengthscales (per input coordinate, shared by the terms) or the same variance in every term."""
+        """Other lengthscales (per input coordinate, shared by the terms) or variances (one, or one per term)."""
         scales = (
             None if lengthscales is None else np.broadcast_to(np.asarray(lengthscales, float), (self.dim,))
         )
+        each = None if variance is None else np.broadcast_to(np.asarray(variance, float), (len(self.terms),))
         terms = [
             (
-                u,
-                k.with_hyperparameters(
-                    lengthscales=None if scales is None else scales[list(u)], variance=variance
+                subset,
+                kernel.with_hyperparameters(
+                    lengthscales=None if scales is None else scales[list(subset)],
+                    variance=None if each is None else float(each[number]),
                 ),
             )
-            for u, k in self.terms
+            for number, (subset, kernel) in enumerate(self.terms)
         ]
         return type(self)(terms, dim=self.dim)
+
+    @property
+    def variances(self) -> Float[Array, " s"]:
+        """Variance of each term."""
+        return np.array([kernel.variance for _, kernel in self.terms])
+
+    @property
+    def lengthscales(self) -> Float[Array, " d"]:
+        """Lengthscale per input coordinate, from the first term that has the coordinate; NaN where none has."""
+        scales = np.full(self.dim, np.nan)
+        for subset, kernel in reversed(self.terms):
+            scales[list(subset)] = kernel.lengthscales
+        return scales

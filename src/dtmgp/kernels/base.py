@@ -65,6 +65,16 @@ class AbstractLineKernel(abc.ABC):
 
     @property
     @abc.abstractmethod
+    def lengthscale(self) -> float:
+        """Unit of length; NaN for kernels that have none (``has_lengthscale`` is False)."""
+
+    @property
+    @abc.abstractmethod
+    def variance(self) -> float:
+        """Factor in front of the kernel."""
+
+    @property
+    @abc.abstractmethod
     def domain(self) -> tuple[float, float]:
         """Closed interval of finite inputs on which the kernel may be evaluated."""
 

@@ -90,6 +90,11 @@ class BrownianBridge(AbstractMarkov):
         positive("BrownianBridge variance", self.variance)
 
     @property
+    def lengthscale(self) -> float:
+        """NaN: there is none."""
+        return float("nan")
+
+    @property
     def domain(self) -> tuple[float, float]:
         """The unit interval."""
         return (0.0, 1.0)

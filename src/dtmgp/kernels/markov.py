@@ -92,8 +92,8 @@ class Markov(AbstractMarkov):
     """Any Markov kernel from its two functions: ``variance * p(min / lengthscale) q(max / lengthscale)``.
 
     ``p`` and ``q`` take and return NumPy arrays, are positive on ``domain`` and have ``p/q`` strictly increasing;
-    both are checked at construction on a fine grid of the domain's part in (0, 1) and refused with the point where
-    they fail. Values come from differences ``D(x, y)`` of products, so about half the digits of a level are lost
+    both are checked at construction on a fine grid of the domain's part in (0, 1) (of its first unit of length if it
+    has none there) and refused with the point where they fail. Values come from differences ``D(x, y)`` of products, so about half the digits of a level are lost
     at depth 26; ``Laplace`` and ``Brownian`` have closed forms that lose none.
 
     >>> k = Markov(p=lambda x: np.exp(x), q=lambda x: np.exp(-x))
@@ -111,6 +111,10 @@ class Markov(AbstractMarkov):
         positive("Markov lengthscale", self.lengthscale)
         positive("Markov variance", self.variance)
         low, high = max(self.domain[0], 0.0), min(self.domain[1], 1.0)
+        if not low < high:  # a domain beside the unit interval: its first unit of length
+            low, high = self.domain[0], min(self.domain[1], self.domain[0] + 1.0)
+        if not (np.isfinite([low, high]).all() and low < high):
+            raise InputError("Markov domain", got=repr(self.domain), expected="(low, high) with low < high")
         x = low + (high - low) * np.arange(1, CHECK_POINTS) / CHECK_POINTS
         p, q = self._pq(x)
         for name, value in (("p", p), ("q", q)):

@@ -165,12 +165,19 @@ class AbstractMatern(AbstractLineKernel):
         scale = math.sqrt(self.variance) * parts.units[:, :, None]
         rising = scale * (parts.precision_before @ parts.lower)
         falling = scale * (parts.precision_after @ (backwards[:, None] * parts.lower))
+        # without an outer neighbour Q F^T Q^-1 = S F S, S the signs (the process runs backwards like forwards)
+        alone = math.sqrt(self.variance) * parts.lower / parts.units[:, :, None]
+        rising = np.where(np.isneginf(a)[:, None, None], backwards[:, None] * alone, rising)
+        falling = np.where(np.isposinf(c)[:, None, None], alone, falling)
         return Local(a, b, c, rising, falling)
 
     def features(
         self, x: Float[Array, " n"], local: Local, position: Int[Array, " n"]
     ) -> Float[Array, "n s"]:
-        """``e1^T Q(t) F(r)^T`` times the table of the side on which ``x`` lies; t from the outer neighbour, r to b."""
+        """``e1^T Q(t) F(r)^T`` times the table of the side on which ``x`` lies; t from the outer neighbour, r to b.
+
+        ``e1^T F(r)`` where there is no outer neighbour.
+        """
         values = np.empty((len(x), self.state_size))
         row, powers = _noise_coefficients(self.order)[0], _nilpotent_powers(self.order)
         matern_features(x, position, *local, self.rate, row, powers, values)

@@ -98,7 +98,7 @@ class Tensor:
         return self.variance * np.prod(factors, axis=0)
 
     def with_hyperparameters(
-        self, *, lengthscales: npt.ArrayLike | None = None, variance: float | None = None
+        self, *, lengthscales: npt.ArrayLike | None = None, variance: npt.ArrayLike | None = None
     ) -> Self:
         """The same factors with other lengthscales (scalar or one per coordinate) or another variance."""
         factors = list(self.kernels)
@@ -106,7 +106,14 @@ class Tensor:
             for j, scale in enumerate(np.broadcast_to(np.asarray(lengthscales, dtype=float), (self.dim,))):
                 if factors[j].has_lengthscale:
                     factors[j] = factors[j].with_hyperparameters(lengthscale=float(scale))
-        return type(self)(factors, variance=self.variance if variance is None else variance)
+        return type(self)(
+            factors, variance=self.variance if variance is None else np.asarray(variance).item()
+        )
+
+    @property
+    def variances(self) -> Float[Array, " s"]:
+        """The variance as an array of one term, as an additive kernel has several."""
+        return np.array([self.variance])
 
 
 def as_tensor(kernel: AbstractLineKernel | Tensor, dim: int) -> Tensor:

@@ -1,0 +1,339 @@
+"""The one-layer model as a scikit-learn regressor: exact stochastic kriging with a tensor Markov Gaussian process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from jaxtyping import Float
+from scipy.stats import norm
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dtmgp.errors import InputError
+from dtmgp.estimators.cube import Cube
+from dtmgp.grids import AbstractGrid, SparseGrid
+from dtmgp.kernels import AbstractLineKernel, Additive, Matern32, Tensor, as_tensor
+from dtmgp.kriging import (
+    DualEvidence,
+    Effort,
+    Hyperparameters,
+    KrigingModel,
+    Replicates,
+    Settings,
+    collapse,
+    fit,
+)
+from dtmgp.random import RandomState, as_generator
+
+Array = np.ndarray
+log = logging.getLogger("dtmgp")
+MOST_FEATURES = 1500  # of the default level, and
+FEATURES_PER_INPUT = 5  # as many per distinct input
+START_LENGTHSCALES = (0.5, 2.0, 8.0)
+START_NOISES = (0.02, 0.3)
+
+
+class TMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Gaussian process regression on sparse-grid features, exact in linear time in the number of runs.
+
+    ``Y(x) = linear mean + G(x) + noise`` with a tensor Markov (or half-integer Matern) process ``G``, expanded in
+    ``m`` features of which ``T`` are active at any input. Repeated rows of X are replicates and enter through their
+    mean, number and spread; known noise variances are accepted per row (stochastic kriging). All hyperparameters are
+    learned by maximising the exact log evidence. Several outputs are modelled independently.
+
+    Parameters
+    ----------
+    kernel: line kernel, Tensor or Additive, in coordinates of the unit cube. Default ``Matern32()``.
+    level: level of the sparse grid (generalised levels for Matern kernels); a sequence of levels to choose from by
+        evidence; a grid of your own; or None for the largest level with at most 1500 features (and 5 per input).
+    linear_mean: whether a linear mean with a wide prior is integrated out beside the features.
+    learn_kernel: whether lengthscales and variances are learned; else those of ``kernel`` are used, which then refer
+        to outputs of unit variance.
+    noise: noise variance in units of y squared, or None to learn it.
+    bounds: (d, 2) box of the inputs. Rows outside are refused, in ``fit`` and later. None: the range of the data is
+        mapped to the cube, and predictions outside it extrapolate by the kernel.
+    max_evaluations: of the evidence, per start.
+    effort: accuracy of the iterative path for large problems.
+    random_state: seed of the subset and probes of the iterative path; the dense path uses none.
+    verbose: 1 prints the path taken and the evidence reached.
+
+    Attributes
+    ----------
+    models_ (one fitted model per output), path_ (which algebra was used), log_evidence_, level_, expansion_,
+    lengthscales_ (in units of X), noise_ (variance, in units of y squared), cube_, n_features_in_, feature_names_in_.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(60, 2))
+    >>> est = TMGPRegressor().fit(X, np.sin(3 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=60))
+    >>> est.predict([[0.5, 0.5]], return_std=True)[0].round(1)
+    array([1.5])
+    """
+
+    def __init__(
+        self,
+        kernel: AbstractLineKernel | Tensor | Additive | None = None,
+        level: int | Sequence[int] | AbstractGrid | None = None,
+        *,
+        linear_mean: bool = True,
+        learn_kernel: bool = True,
+        noise: float | None = None,
+        bounds: npt.ArrayLike | None = None,
+        max_evaluations: int = 60,
+        effort: Effort | None = None,
+        random_state: RandomState = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.level = level
+        self.linear_mean = linear_mean
+        self.learn_kernel = learn_kernel
+        self.noise = noise
+        self.bounds = bounds
+        self.max_evaluations = max_evaluations
+        self.effort = effort
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # -- fitting ----------------------------------------------------------------------------------------------
+    def fit(self, X: Any, y: Any, noise_variance: npt.ArrayLike | None = None) -> Self:
+        """Learn from inputs X (n, d) and outputs y (n,) or (n, W); ``noise_variance`` (n,) is known noise per row.
+
+        Known noise is added to the learned (or given) one.
+        """
+        x, outputs = validate_data(
+            self, X, y, multi_output=True, y_numeric=True, dtype=np.float64, ensure_min_samples=2
+        )
+        outputs = np.asarray(outputs, dtype=np.float64)
+        names = [
+            str(name) for name in getattr(self, "feature_names_in_", [f"x{j}" for j in range(x.shape[1])])
+        ]
+        self.cube_ = Cube.from_data(x, names) if self.bounds is None else Cube.from_bounds(self.bounds, names)
+        scaled = self.cube_.scale(x)
+        self._flat_output = outputs.ndim == 1
+        columns = outputs.reshape(len(x), -1)
+        known = self._known_noise(noise_variance, len(x))
+        self.offset_ = columns.mean(axis=0)
+        spread = columns.std(axis=0)
+        self.scale_ = np.where(spread > 0, spread, 1.0)
+        kernel = Matern32() if self.kernel is None else self.kernel
+        template = kernel if isinstance(kernel, Additive) else as_tensor(kernel, x.shape[1])
+        rng = as_generator(self.random_state)
+        self.models_: list[KrigingModel] = []
+        for output, offset, scale in zip(columns.T, self.offset_, self.scale_, strict=True):
+            data = collapse(scaled, (output - offset) / scale, None if known is None else known / scale**2)
+            model, self.level_ = self._fit_levels(data, template, float(scale), rng)
+            self.models_.append(model)
+        first = self.models_[0]
+        self.path_ = first.path
+        self.log_evidence_ = float(
+            sum(
+                model.log_evidence - len(x) * np.log(scale)
+                for model, scale in zip(self.models_, self.scale_, strict=True)
+            )
+        )
+        self.expansion_ = first.posterior.design.expansion
+        width = self.cube_.high - self.cube_.low
+        self.lengthscales_ = np.array([model.hyperparameters.lengthscales * width for model in self.models_])
+        self.noise_ = np.array(
+            [model.hyperparameters.noise * s**2 for model, s in zip(self.models_, self.scale_, strict=True)]
+        )
+        self.n_iter_ = sum(model.evaluations for model in self.models_)
+        return self
+
+    def _known_noise(self, noise_variance: npt.ArrayLike | None, rows: int) -> Float[Array, " n"] | None:
+        if noise_variance is None:
+            return None
+        known = np.asarray(noise_variance, dtype=np.float64)
+        if known.shape != (rows,) or not np.isfinite(known).all() or (known < 0).any():
+            raise InputError(
+                "noise_variance",
+                got=f"shape {known.shape}" if known.shape != (rows,) else "negative or non-finite values",
+                expected=f"{rows} finite non-negative variances, one per row",
+                do="pass the variance of each run, not its standard deviation",
+            )
+        return known
+
+    def _fit_levels(
+        self, data: Replicates, kernel: Tensor | Additive, scale: float, rng: np.random.Generator
+    ) -> tuple[KrigingModel, int | AbstractGrid]:
+        candidates: list[int | AbstractGrid]
+        if self.level is None:
+            candidates = [default_level(kernel, data.rows)]
+        elif isinstance(self.level, int | np.integer | AbstractGrid):
+            candidates = [self.level if isinstance(self.level, AbstractGrid) else int(self.level)]
+        else:
+            candidates = [int(level) for level in self.level]
+        fitted = [(self._fit_one(data, kernel, grid_of(kernel, k), scale, rng), k) for k in candidates]
+        best = max(fitted, key=lambda pair: pair[0].log_evidence)
+        if self.verbose:
+            for model, level in fitted:
+                print(f"level {level}: log evidence {model.log_evidence:.2f}; {model.path}")
+        return best
+
+    def _fit_one(
+        self,
+        data: Replicates,
+        kernel: Tensor | Additive,
+        grid: AbstractGrid,
+        scale: float,
+        rng: np.random.Generator,
+    ) -> KrigingModel:
+        settings = Settings(
+            mean_std=10.0 if self.linear_mean else 0.0,
+            learn_kernel=self.learn_kernel,
+            learn_noise=self.noise is None,
+            max_evaluations=self.max_evaluations,
+            effort=Effort() if self.effort is None else self.effort,
+        )
+        start = starting_point(
+            data, kernel, grid, settings, None if self.noise is None else self.noise / scale**2
+        )
+        return fit(data, kernel, grid, start, settings, rng)
+
+    # -- predictions ------------------------------------------------------------------------------------------
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        include_noise: bool = True,
+    ) -> Any:
+        """Mean (n,) or (n, W); with ``return_std`` also the standard deviation, with ``return_cov`` the covariance.
+
+        Both are those of a new run ``Y(x)``; ``include_noise=False`` gives those of the mean response. The covariance
+        is (n, n), or (n, n, W) for several outputs.
+        """
+        x = self._check(X)
+        moments = [model.posterior.predict(x, with_variance=return_std) for model in self.models_]
+        mean = self._shape(np.stack([m for m, _ in moments], axis=1) * self.scale_ + self.offset_)
+        if return_cov:
+            matrices = [model.posterior.predict_covariance(x) for model in self.models_]
+            stacked = np.stack(matrices, axis=2) * self.scale_**2
+            if include_noise:
+                stacked[np.arange(len(x)), np.arange(len(x))] += self.noise_
+            return mean, stacked[..., 0] if self._flat_output else stacked
+        if not return_std:
+            return mean
+        variance = np.stack([v for _, v in moments], axis=1) * self.scale_**2
+        return mean, self._shape(np.sqrt(variance + (self.noise_ if include_noise else 0.0)))
+
+    def predict_quantiles(self, X: Any, q: npt.ArrayLike) -> Float[Array, "..."]:
+        """Quantiles of Y(x): (n,) or (n, W) for one q, with a last axis for several."""
+        mean, std = self.predict(X, return_std=True)
+        levels = np.asarray(q, dtype=np.float64)
+        if levels.ndim > 1 or not ((levels > 0) & (levels < 1)).all():
+            raise InputError("q", got=repr(q), expected="numbers between 0 and 1")
+        if levels.ndim == 0:
+            return mean + std * norm.ppf(levels)
+        return mean[..., None] + std[..., None] * norm.ppf(levels)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
+        """Lower and upper ends of the central interval of Y(x) with the given coverage."""
+        if not 0.0 < coverage < 1.0:
+            raise InputError("coverage", got=repr(coverage), expected="a number between 0 and 1")
+        ends = self.predict_quantiles(X, [0.5 - coverage / 2, 0.5 + coverage / 2])
+        return ends[..., 0], ends[..., 1]
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> Float[Array, "..."]:
+        """Independent draws of Y(x), noise included: (n, S) or (n, W, S)."""
+        mean, std = self.predict(X, return_std=True)
+        draws = as_generator(random_state).standard_normal((*mean.shape, n_samples))
+        return mean[..., None] + std[..., None] * draws
+
+    def sample_functions(
+        self, X: Any, n_samples: int = 1, random_state: RandomState = None
+    ) -> Float[Array, "..."]:
+        """Draws of the mean response that are one function each, consistent across X: (n, S) or (n, W, S)."""
+        x = self._check(X)
+        rng = as_generator(random_state)
+        draws = []
+        for model, scale, offset in zip(self.models_, self.scale_, self.offset_, strict=True):
+            weights = model.posterior.sample_weights(n_samples, rng)
+            design = model.posterior.design
+            values = np.empty((len(x), n_samples))
+            for part in design.chunks(len(x)):
+                data, columns = design.rows(x[part])
+                values[part] = np.stack([np.einsum("na,na->n", data, w[columns]) for w in weights.T], axis=1)
+            draws.append(values * scale + offset)
+        return draws[0] if self._flat_output else np.stack(draws, axis=1)
+
+    def log_prob(self, X: Any, y: npt.ArrayLike) -> Float[Array, " n"]:
+        """Log predictive density per row, summed over outputs."""
+        mean, std = self.predict(X, return_std=True)
+        values = np.asarray(norm.logpdf(self._outputs(y, mean), mean, std))
+        return values if self._flat_output else values.sum(axis=1)
+
+    def cdf(self, X: Any, y: npt.ArrayLike) -> Float[Array, "..."]:
+        """Predictive distribution function at y, per row and output."""
+        mean, std = self.predict(X, return_std=True)
+        return np.asarray(norm.cdf(self._outputs(y, mean), mean, std))
+
+    def _check(self, X: Any) -> Float[Array, "n d"]:
+        check_is_fitted(self)
+        return self.cube_.scale(validate_data(self, X, reset=False, dtype=np.float64))
+
+    def _shape(self, values: Float[Array, "n w"]) -> Array:
+        return values[:, 0] if self._flat_output else values
+
+    def _outputs(self, y: npt.ArrayLike, mean: Array) -> Array:
+        values = np.asarray(y, dtype=np.float64)
+        if values.shape != mean.shape:
+            raise InputError(
+                "y", got=f"shape {values.shape}", expected=f"shape {mean.shape}, one row per row of X"
+            )
+        return values
+
+
+def grid_of(kernel: Tensor | Additive, level: int | AbstractGrid) -> AbstractGrid:
+    """A sparse grid of the level over all inputs, or the user's grid."""
+    return level if isinstance(level, AbstractGrid) else SparseGrid(kernel.dim, level)
+
+
+def default_level(kernel: Tensor | Additive, rows: int) -> int:
+    """The largest level whose features number at most 1500 and at most 5 per distinct input."""
+    limit = min(MOST_FEATURES, FEATURES_PER_INPUT * rows)
+    level = 1
+    while level < 12 and _size(kernel, level + 1) <= limit:
+        level += 1
+    return level
+
+
+def _size(kernel: Tensor | Additive, level: int) -> int:
+    terms = kernel.terms if isinstance(kernel, Additive) else (((*range(kernel.dim),), kernel),)
+    total = 0
+    for _, term in terms:
+        counts = [[1 << ((g - 1) // k.state_size) for g in range(1, level + 1)] for k in term.kernels]
+        total += SparseGrid(term.dim, level).weighted_total(counts)
+    return total
+
+
+def starting_point(
+    data: Replicates, kernel: Tensor | Additive, grid: AbstractGrid, settings: Settings, noise: float | None
+) -> Hyperparameters:
+    """The best of a few settings by evidence on at most 500 inputs; replicates tell the noise."""
+    own = kernel.lengthscales
+    pure = data.runs - data.rows
+    noises = [noise] if noise is not None else list(START_NOISES)
+    if noise is None and pure >= 10:
+        noises = [float(np.clip(data.spread.sum() / pure, 1e-6, 1.0))]
+    if settings.learn_kernel:
+        options = [
+            Hyperparameters(
+                np.full(kernel.dim, scale), np.full(len(kernel.variances), max(1.0, scale)), start
+            )
+            for scale in START_LENGTHSCALES
+            for start in noises
+        ]
+    else:
+        lengthscales = np.where(np.isfinite(own), own, 1.0)
+        options = [Hyperparameters(lengthscales, kernel.variances, start) for start in noises]
+    if len(options) == 1:
+        return options[0]
+    subset = np.unique(np.linspace(0, data.rows - 1, min(data.rows, 500)).astype(np.int64))
+    probe = DualEvidence(data.take(subset), kernel, grid, settings.mean_std)
+    return max(options, key=probe.value)

@@ -1,0 +1,68 @@
+"""The studies by name: each writes its files into a folder and returns the lines to show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from dtmgp.errors import InputError
+from dtmgp.experiments import theory
+from dtmgp.experiments.figures import theory_figure
+from dtmgp.experiments.results import Value, origin, read_csv, write_csv
+
+SEED = 0
+
+
+def reproduce_theory(out: Path, full: bool, command: str, figure: Path | None = None) -> list[str]:
+    """Theorem 3: ``theory_residual.csv``, ``theory_slopes.csv`` and the figure drawn from the first."""
+    stated = origin(command, SEED)
+    target = out / "theory_residual.csv"
+    rows = list(theory.study(theory.FULL if full else theory.QUICK, random_state=SEED))
+    write_csv(target, rows, stated)
+    table = read_csv(target)
+    fitted = theory.slopes(table)
+    write_csv(out / "theory_slopes.csv", fitted, stated)
+    lines = [
+        "Largest residual variance over the closed unit cube, divided by the rate (theory: bounded)",
+        f"{'kernel':16} d {'levels':>6}  over l^(2d-2)/2^l: first, middle, last   over l^(d-1)/2^l: the same",
+    ]
+    for summary in fitted:
+        own = [r for r in table.rows if r["kernel"] == summary["kernel"] and r["dim"] == summary["dim"]]
+        if own[0]["over_level_rate"] is not None:
+            shown = [own[0], own[len(own) // 2], own[-1]]
+            cells = [
+                "".join(f"{float(row[name]):12.3g}" for row in shown)  # type: ignore[arg-type]
+                for name in ("over_level_rate", "over_sharp_rate")
+            ]
+            lines.append(f"{summary['kernel']:16} {summary['dim']} {len(own):6}  {cells[0]}   {cells[1]}")
+    lines += ["", "Slopes over the upper half of the levels", f"{'kernel':16} d  in l    in m"]
+    lines += [
+        f"{row['kernel']:16} {row['dim']} {_number(row['level_exponent'])} {_number(row['feature_slope'])}"
+        for row in fitted
+    ]
+    drawn = out / "theory_residual.png" if figure is None else figure
+    written = [target, out / "theory_slopes.csv"]
+    try:
+        theory_figure(target, drawn)
+        written.append(drawn)
+    except InputError as error:
+        lines.append(str(error))
+    return [*lines, "", "written: " + ", ".join(map(str, written))]
+
+
+def _number(value: Value) -> str:
+    return f"{'-':>6}" if value is None else f"{float(value):6.2f}"
+
+
+STUDIES: Mapping[str, Callable[[Path, bool, str, Path | None], list[str]]] = {"theory": reproduce_theory}
+
+
+def reproduce(
+    study: str, out: Path, *, full: bool = False, command: str = "", figure: Path | None = None
+) -> list[str]:
+    """Run a study by its name."""
+    if study not in STUDIES:
+        raise InputError("study", got=repr(study), expected=f"one of {', '.join(STUDIES)}")
+    if out.exists() and not out.is_dir():
+        raise InputError("--out", got=f"the file {out}", expected="a folder, or a new name for one")
+    return STUDIES[study](out, full, command, figure)
