@@ -127,11 +127,12 @@ def main(
     command: str = "python benchmarks/features.py",
 ) -> None:
     """Write ``bench_features.csv`` and ``bench_features_scaling.csv``."""
+    stated = origin(command, SEED)
     for name, measured in (
         ("bench_features", compare(rows)),
         ("bench_features_scaling", scaling(SCALING_ROWS)),
     ):
-        write_csv(out / f"{name}.csv", measured, origin(command, SEED))
+        write_csv(out / f"{name}.csv", measured, stated)
         for row in measured:
             print(", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()))
 

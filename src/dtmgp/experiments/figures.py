@@ -56,7 +56,7 @@ def theory_figure(source: Path, target: Path) -> None:
             axis.grid(True, which="major", lw=0.3)
     axes[0, 0].set_ylabel("largest residual variance")
     axes[1, 0].set_ylabel("residual / rate")
-    axes[0, 0].legend(fontsize=7, loc="lower left")
+    axes[0, -1].legend(fontsize=7, loc="lower left")
     axes[1, 0].plot([], [], color="0.3", label=r"over $l^{2d-2}/2^l$ (Theorem 3)")
     axes[1, 0].plot([], [], color="0.3", ls=":", label=r"over $l^{d-1}/2^l$ (d > 1)")
     axes[1, 0].legend(fontsize=7, loc="lower left")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -91,13 +92,14 @@ def maximise(evidence: Evidence, start: Hyperparameters, settings: Settings) -> 
 
     if free.any():
         inside = np.clip(first[free], limits[free, 0], limits[free, 1])
-        options = {
+        options: dict[str, Any] = {
             "maxfun": settings.max_evaluations,
             "maxiter": settings.max_evaluations,
-            "ftol": 1e-7,
+            "ftol": 2e-6,  # of the evidence per run
             "gtol": 1e-6,
         }
-        minimize(objective, inside, jac=True, method="L-BFGS-B", bounds=list(limits[free]), options=options)
+        pairs = [(float(low), float(high)) for low, high in limits[free]]
+        minimize(objective, inside, jac=True, method="L-BFGS-B", bounds=pairs, options=options)  # type: ignore[call-overload]
     return Hyperparameters.unpack(best, dim), count
 
 

@@ -95,9 +95,9 @@ class Fibres:
 
     def solve(self, vectors: Float[Array, "m k"], *, transposed: bool) -> Float[Array, "m k"]:
         """``C^-1`` or ``C^-T`` along the coordinate."""
-        trans = "T" if transposed else "N"
         return self._along(
-            vectors, lambda lower, head: solve_triangular(lower, head, lower=True, trans=trans)
+            vectors,
+            lambda lower, head: solve_triangular(lower, head, lower=True, trans=1 if transposed else 0),
         )
 
     def _along(
