@@ -40,7 +40,7 @@ LEAVES = {
     "__main__",
 }
 # Small modules that anyone may import; they import nothing but each other.
-BASE = {"_version", "errors", "random", "typing_", "_typing"}
+BASE = {"_version", "errors", "files", "random", "typing_", "_typing"}
 # Modules for users and tests; they import anything, nobody imports them.
 TOP = {"testing"}
 WITHOUT_TORCH = {"kernels", "grids", "expansion", "kriging"} | BASE

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dtmgp.errors import InputError
 from dtmgp.estimators.cube import Cube
+from dtmgp.estimators.storage import load_regressor, save_regressor
 from dtmgp.grids import AbstractGrid, SparseGrid
 from dtmgp.kernels import AbstractLineKernel, Additive, Matern32, Tensor, as_tensor
 from dtmgp.kriging import (
@@ -127,22 +129,35 @@ class TMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             data = collapse(scaled, (output - offset) / scale, None if known is None else known / scale**2)
             model, self.level_ = self._fit_levels(data, template, float(scale), rng)
             self.models_.append(model)
-        first = self.models_[0]
-        self.path_ = first.path
+        self._set_fitted(self.models_)
         self.log_evidence_ = float(
             sum(
                 model.log_evidence - len(x) * np.log(scale)
                 for model, scale in zip(self.models_, self.scale_, strict=True)
             )
         )
-        self.expansion_ = first.posterior.design.expansion
-        width = self.cube_.high - self.cube_.low
-        self.lengthscales_ = np.array([model.hyperparameters.lengthscales * width for model in self.models_])
-        self.noise_ = np.array(
-            [model.hyperparameters.noise * s**2 for model, s in zip(self.models_, self.scale_, strict=True)]
-        )
-        self.n_iter_ = sum(model.evaluations for model in self.models_)
         return self
+
+    def _set_fitted(self, models: list[KrigingModel]) -> None:
+        """Attributes that follow from the fitted models, the cube and the scale of the outputs."""
+        self.models_ = models
+        self.path_ = models[0].path
+        self.expansion_ = models[0].posterior.design.expansion
+        width = self.cube_.high - self.cube_.low
+        self.lengthscales_ = np.array([model.hyperparameters.lengthscales * width for model in models])
+        self.noise_ = np.array([m.hyperparameters.noise for m in models]) * self.scale_**2
+        self.n_iter_ = sum(model.evaluations for model in models)
+
+    # -- files ------------------------------------------------------------------------------------------------
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file: numbers and their description, no code. Replaced in one step."""
+        check_is_fitted(self)
+        save_regressor(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that ``save`` wrote; a damaged or foreign file is refused. Nothing in a file is executed."""
+        return cast(Self, load_regressor(cls, path))
 
     def _known_noise(self, noise_variance: npt.ArrayLike | None, rows: int) -> Float[Array, " n"] | None:
         if noise_variance is None:

@@ -12,6 +12,7 @@ with the preconditioner ``P`` of `dtmgp.kriging.preconditioner`.
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -187,6 +188,14 @@ def iterative_posterior(
     tolerance = np.full(right.shape[1], effort.draw_tolerance)
     tolerance[0] = effort.tolerance
     solution = conjugate_gradients(operator, right, tolerance, effort.max_iterations)
+    if solution.residual[0] > effort.tolerance:
+        warnings.warn(
+            f"conjugate gradients stopped after {solution.iterations} iterations at a relative residual of "
+            f"{solution.residual[0]:.1e} (wanted {effort.tolerance:.0e}): more weights than the data determine, or a "
+            "larger Effort(max_iterations=...) is needed",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     mean = solution.x[:, 0]
     # z^T P^-1 z = |normals|^2 in each probe; its expectation p is used instead, which has the smaller variance
     logs = np.array([lanczos_log(solution, 1 + effort.draws + k) for k in range(effort.probes)])

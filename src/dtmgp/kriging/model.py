@@ -4,7 +4,7 @@
 |---|---|---|
 | p weights <= 1.5 n inputs, p <= `DENSE_WEIGHTS` | primal, p x p Cholesky | dense |
 | else, n <= `DENSE_WEIGHTS` | dual, n x n Cholesky | dense if p <= `DENSE_WEIGHTS`, else iterative |
-| else | dual on a random subset of `SUBSET` inputs | iterative on all inputs |
+| else | dual on about `SUBSET` inputs, half spread at random, half in clusters | iterative on all inputs |
 
 Which one was taken is logged and stands in ``KrigingModel.path``.
 """
@@ -16,8 +16,9 @@ import logging
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.optimize import minimize
+from scipy.spatial import cKDTree
 from threadpoolctl import ThreadpoolController
 
 from dtmgp.grids import AbstractGrid
@@ -33,6 +34,7 @@ Array = np.ndarray
 log = logging.getLogger("dtmgp")
 DENSE_WEIGHTS = 5000
 SUBSET = 2000
+CLUSTERS = 10
 ONE_THREAD = 1000  # inputs up to which BLAS works on one thread: on small matrices a second one only waits
 BLAS = ThreadpoolController()
 
@@ -103,6 +105,18 @@ def maximise(evidence: Evidence, start: Hyperparameters, settings: Settings) -> 
     return Hyperparameters.unpack(best, dim), count
 
 
+def spread_and_clusters(inputs: Float[Array, "n d"], rng: np.random.Generator) -> Int[Array, " k"]:
+    """Half the subset at random, half the nearest neighbours of a few random inputs.
+
+    Close pairs are what tells noise from roughness; a random subset alone has none, and a rough kernel then takes the
+    noise for signal (measured: noise 0.022 instead of 0.1 for a Laplace kernel at 10,000 inputs).
+    """
+    spread = rng.choice(len(inputs), SUBSET // 2, replace=False)
+    centres = rng.choice(len(inputs), CLUSTERS, replace=False)
+    near = cKDTree(inputs).query(inputs[centres], k=SUBSET // 2 // CLUSTERS)[1]
+    return np.unique(np.concatenate([spread, near.ravel()]))
+
+
 def fit(
     data: Replicates,
     kernel: Tensor | Additive,
@@ -136,9 +150,9 @@ def _fit(
             f"dual evidence ({data.rows:,} inputs)",
         )
     else:
-        subset = np.sort(rng.choice(data.rows, SUBSET, replace=False))
+        subset = spread_and_clusters(data.inputs, rng)
         learner = DualEvidence(data.take(subset), kernel, grid, settings.mean_std)
-        how = f"dual evidence on a random subset of {SUBSET:,} of {data.rows:,} inputs"
+        how = f"dual evidence on a subset of {len(subset):,} of {data.rows:,} inputs"
     path = f"{how}, {'dense posterior' if dense else 'posterior by conjugate gradients'}"
     log.info("one-layer model: %s", path)
     hyperparameters, count = maximise(learner, start, settings)
