@@ -44,6 +44,23 @@ class Simulator(Protocol):
         ...
 
 
+@runtime_checkable
+class KnownLaw(Simulator, Protocol):
+    """A simulator whose outputs have an exactly computable law.
+
+    ``cdf(X, y)`` is P(Y(x) <= y) at the rows of X (n, d), row by row: y (n, ...) or one number for all rows. So
+    ``ks_against_cdf(draws, lambda t: simulator.cdf(X, t))`` compares draws (n, S) with the truth.
+
+    >>> from dtmgp.simulators import ActivityNetwork, BrownianField
+    >>> isinstance(BrownianField(), KnownLaw), isinstance(ActivityNetwork(), KnownLaw)
+    (True, False)
+    """
+
+    def cdf(self, X: ArrayLike, y: ArrayLike) -> Float[np.ndarray, "n ..."]:
+        """P(Y(x) <= y) at the rows of X (n, d), for y (n, ...) or a number; returns (n, ...)."""
+        ...
+
+
 def check_inputs(
     X: ArrayLike, bounds: Float[np.ndarray, "d 2"], input_names: Sequence[str]
 ) -> Float[np.ndarray, "n d"]:
@@ -102,3 +119,38 @@ def check_bounds(bounds: ArrayLike, dim: int | None = None) -> Float[np.ndarray,
             expected="two finite numbers, lower < upper",
         )
     return box
+
+
+def check_outputs(y: ArrayLike, n: int) -> Float[np.ndarray, "n ..."]:
+    """Return y as a float64 array (n, ...), values for each of n inputs; one number serves all of them."""
+    values = np.asarray(y, dtype=np.float64)
+    if values.ndim == 0:
+        values = np.full(n, values)
+    if values.shape[0] != n:
+        raise InputError(
+            "outputs y",
+            got=f"shape {values.shape} for {n} inputs",
+            expected=f"one number, or shape ({n}, ...): values row by row",
+            cause="one grid of values for all inputs",
+            do="pass np.tile(y, (len(X), 1))",
+        )
+    if np.isnan(values).any():
+        raise InputError("outputs y", got=f"{int(np.isnan(values).sum())} NaN", expected="numbers")
+    return values
+
+
+def check_levels(q: ArrayLike) -> Float[np.ndarray, "..."]:
+    """Return the levels of quantiles as a float64 array, a number or (k,), all in [0, 1]."""
+    levels = np.asarray(q, dtype=np.float64)
+    if levels.ndim > 1 or not ((levels >= 0.0) & (levels <= 1.0)).all():
+        raise InputError(
+            "levels q of the quantiles",
+            got=f"{levels.tolist()!r}" if levels.size < 10 else f"shape {levels.shape}, or values outside",
+            expected="a number or shape (k,), in [0, 1]",
+        )
+    return levels
+
+
+def along_rows(parameter: Float[np.ndarray, " n"], ndim: int) -> Float[np.ndarray, "n ..."]:
+    """Give a parameter of each input (n,) the axes (n, 1, ...) that broadcast against ``ndim`` axes."""
+    return parameter.reshape(-1, *(1,) * (ndim - 1))
