@@ -13,11 +13,8 @@ import io
 import time
 from pathlib import Path
 
-import matplotlib
-import numpy as np
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+import numpy as np
 
 from dtmgp import TMGPRegressor, __version__
 from dtmgp.baselines import InputIgnoringKDE, QuadraticBootstrap
@@ -25,6 +22,10 @@ from dtmgp.metrics import average_ks, coverage, crps, rmse
 from dtmgp.simulators import ActivityNetwork, maximin_latin_hypercube
 
 INPUTS, TEST_INPUTS, DRAWS = 5000, 100, 100
+STUDIES = (
+    ("Single runs, 4 replicates", 1, 4),
+    ("Averages of 1000 runs, 4 replicates", 1000, 4),
+)  # runs, replicates
 COLUMNS = ("model", "KS", "CRPS", "RMSE of the mean", "90% coverage", "seconds")
 
 
@@ -49,7 +50,9 @@ def study(runs: int, replicates: int) -> tuple[list[tuple[str, ...]], TMGPRegres
     start = time.perf_counter()
     model.fit(np.repeat(x, replicates, axis=0), y.ravel())
     draws = model.sample_y(x_test, DRAWS, random_state=6)
-    rows.append(row("TMGPRegressor()", truth, draws, model.predict(x_test), mean, time.perf_counter() - start))
+    rows.append(
+        row("TMGPRegressor()", truth, draws, model.predict(x_test), mean, time.perf_counter() - start)
+    )
     return rows, model, simulator
 
 
@@ -72,6 +75,7 @@ def row(
 
 def picture(fitted: list[tuple[str, TMGPRegressor, ActivityNetwork]]) -> bytes:
     """The paper's slice: all durations 2.5, the seventh from 0.5 to 5; runs, mean and 90% interval."""
+    plt.switch_backend("Agg")  # no window, with or without a display
     figure, axes = plt.subplots(1, len(fitted), figsize=(10, 4), layout="constrained")
     for axis, (title, model, simulator) in zip(axes, fitted):
         x = np.full((60, 13), 2.5)
@@ -81,7 +85,9 @@ def picture(fitted: list[tuple[str, TMGPRegressor, ActivityNetwork]]) -> bytes:
         low, high = model.predict_interval(x, 0.9)
         axis.fill_between(x[:, 6], low, high, alpha=0.25, label="90% interval")
         axis.plot(x[:, 6], mean, label="mean")
-        axis.plot(x[:, 6], ActivityNetwork(runs=1000).sample(x, 20, 8).mean(axis=1), "k--", lw=1, label="true mean")
+        axis.plot(
+            x[:, 6], ActivityNetwork(runs=1000).sample(x, 20, 8).mean(axis=1), "k--", lw=1, label="true mean"
+        )
         axis.set(xlabel="mean duration of activity 7", ylabel="cost", title=title)
         axis.legend(frameon=False)
     buffer = io.BytesIO()
@@ -95,16 +101,25 @@ def show(title: str, rows: list[tuple[str, ...]]) -> str:
     widths = [max(len(line[k]) for line in [COLUMNS, *rows]) for k in range(len(COLUMNS))]
     print(f"\n{title}")
     for line in [COLUMNS, *rows]:
-        print("  " + "  ".join(cell.rjust(w) if k else cell.ljust(w) for k, (cell, w) in enumerate(zip(line, widths))))
-    cells = ["".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in line) for tag, line in [("th", COLUMNS)]]
+        print(
+            "  "
+            + "  ".join(
+                cell.rjust(w) if k else cell.ljust(w) for k, (cell, w) in enumerate(zip(line, widths))
+            )
+        )
+    cells = [
+        "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in line) for tag, line in [("th", COLUMNS)]
+    ]
     cells += ["".join(f"<td>{html.escape(cell)}</td>" for cell in line) for line in rows]
-    return f"<h2>{html.escape(title)}</h2><table>" + "".join(f"<tr>{line}</tr>" for line in cells) + "</table>"
+    return (
+        f"<h2>{html.escape(title)}</h2><table>" + "".join(f"<tr>{line}</tr>" for line in cells) + "</table>"
+    )
 
 
 def main(out: Path = Path("demo_report.html")) -> None:
     """Both studies, one report."""
     tables, fitted = [], []
-    for title, runs, replicates in (("Single runs, 4 replicates", 1, 4), ("Averages of 1000 runs, 4 replicates", 1000, 4)):
+    for title, runs, replicates in STUDIES:
         print(f"{title}: {INPUTS} inputs x {replicates} ...", flush=True)
         rows, model, simulator = study(runs, replicates)
         tables.append(show(title, rows))
@@ -121,8 +136,8 @@ def main(out: Path = Path("demo_report.html")) -> None:
     )
     page = (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>dtmgp demo</title><style>{style}</style>"
-        f"<h1>Activity network emulator</h1><p>dtmgp {__version__}; seeds 0-8. KS: two-sample statistic of {DRAWS} draws "
-        f"against {DRAWS}, averaged over {TEST_INPUTS} test inputs. CRPS and RMSE in units of the output.</p>"
+        f"<h1>Activity network emulator</h1><p>dtmgp {__version__}; seeds 0-8. KS: two-sample statistic of {DRAWS} "
+        f"draws against {DRAWS}, averaged over {TEST_INPUTS} test inputs. CRPS and RMSE in units of the output.</p>"
         f"{''.join(tables)}<h2>A slice</h2><img alt='slice' src='data:image/png;base64,{image}'>{models}</html>"
     )
     partial = out.with_suffix(".part")

@@ -93,8 +93,9 @@ class Markov(AbstractMarkov):
 
     ``p`` and ``q`` take and return NumPy arrays, are positive on ``domain`` and have ``p/q`` strictly increasing;
     both are checked at construction on a fine grid of the domain's part in (0, 1) (of its first unit of length if it
-    has none there) and refused with the point where they fail. Values come from differences ``D(x, y)`` of products, so about half the digits of a level are lost
-    at depth 26; ``Laplace`` and ``Brownian`` have closed forms that lose none.
+    has none there) and refused with the point where they fail. Values come from differences ``D(x, y)`` of products,
+    so about half the digits of a level are lost at depth 26; ``Laplace`` and ``Brownian`` have closed forms that lose
+    none.
 
     >>> k = Markov(p=lambda x: np.exp(x), q=lambda x: np.exp(-x))
     >>> bool(np.allclose(k([0.2], [0.5]), np.exp(-0.3)))
