@@ -1,0 +1,153 @@
+"""What is minimised, as functions of (model, batch): value per run, so that numbers compare across data sizes.
+
+ELBO        -E log p(y | f) + KL/N                            the paper's bound, doubly stochastic
+Predictive  -log 1/K sum_k p(y | h_k) + KL/N                  the K-sample bound of the log predictive density
+Energy      energy score of K model draws + KL/N              proper, needs draws only
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dtmgp.errors import InputError
+from dtmgp.inference.data import Batch
+from dtmgp.layers import Gaussian
+from dtmgp.model import DTMGP
+
+
+class Loss(NamedTuple):
+    """``value = data + kl_weight * kl``, each per run."""
+
+    value: Tensor
+    data: Tensor
+    kl: Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class AbstractObjective(abc.ABC):
+    """``objective(model, batch)``; hidden draws and their noise are shared by the replicates of an input.
+
+    ``kl_weight`` tempers the prior: 1 is the bound, smaller trusts the data more.
+    """
+
+    samples: int = 1
+    kl_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.samples, bool) or not isinstance(self.samples, int) or self.samples < self.fewest:
+            raise InputError(
+                f"{type(self).__name__} samples", got=repr(self.samples), expected=f"an int >= {self.fewest}"
+            )
+        if not (math.isfinite(self.kl_weight) and self.kl_weight >= 0):
+            raise InputError("kl_weight", got=repr(self.kl_weight), expected="a finite number >= 0")
+
+    @property
+    def fewest(self) -> int:
+        """Smallest number of samples with which the objective is defined."""
+        return 1
+
+    @abc.abstractmethod
+    def data_term(self, model: DTMGP, batch: Batch, generator: torch.Generator | None) -> Tensor:
+        """Mean loss per run of the batch, without the prior."""
+
+    def __call__(
+        self, model: DTMGP, batch: Batch, generator: torch.Generator | None = None, kl_scale: float = 1.0
+    ) -> Loss:
+        """The loss per run; ``kl_scale`` in [0, 1] is the trainer's warm-up."""
+        data = self.data_term(model, batch, generator)
+        kl = model.kl() / batch.total
+        return Loss(data + self.kl_weight * kl_scale * kl, data.detach(), kl.detach())
+
+
+@dataclasses.dataclass(frozen=True)
+class ELBO(AbstractObjective):
+    """Evidence lower bound (paper, section 4.4): expected log likelihood under q, one hidden draw or several.
+
+    >>> ELBO(samples=4)
+    ELBO(samples=4, kl_weight=1.0)
+    """
+
+    def data_term(self, model: DTMGP, batch: Batch, generator: torch.Generator | None) -> Tensor:
+        """``-E_h E_f log p(y | f)``, the inner expectation in closed form or by quadrature."""
+        f = model(batch.x, samples=self.samples, generator=generator)
+        rows = Gaussian(*(part.index_select(1, batch.group) for part in f))
+        z = model.likelihood.warp(batch.y)
+        score = model.likelihood.expected_log_prob(rows, z).mean(0) + model.likelihood.warp.log_derivative(
+            batch.y
+        )
+        return -score.sum(-1).mean()
+
+
+@dataclasses.dataclass(frozen=True)
+class Predictive(AbstractObjective):
+    """Log predictive density with K hidden draws: fits the distribution of Y(x), not its mean alone.
+
+    >>> Predictive().samples
+    8
+    """
+
+    samples: int = 8
+
+    def data_term(self, model: DTMGP, batch: Batch, generator: torch.Generator | None) -> Tensor:
+        """``-log mean_k p(y | h_k)``; several outputs share the hidden draw and so need not be independent."""
+        noise = model.noise(self.samples, len(batch.x), batch.x, generator)
+        law = model.components(batch.x, noise).take(batch.group)
+        warp = model.likelihood.warp
+        joint = law.log_prob(warp(batch.y)).sum(-1)
+        score = torch.logsumexp(joint, dim=0) - math.log(self.samples) + warp.log_derivative(batch.y).sum(-1)
+        return -score.mean()
+
+
+@dataclasses.dataclass(frozen=True)
+class Energy(AbstractObjective):
+    """Energy score ``E|Y - y| - E|Y - Y'|/2`` of model draws, the CRPS for one output; unbiased in both terms.
+
+    In the scale of the warped output, and of all outputs together: proper there, needs no density.
+
+    >>> Energy(samples=4).samples
+    4
+    """
+
+    samples: int = 8
+
+    @property
+    def fewest(self) -> int:
+        """Two draws have a distance."""
+        return 2
+
+    def data_term(self, model: DTMGP, batch: Batch, generator: torch.Generator | None) -> Tensor:
+        """Mean over runs of the fair energy score of K draws."""
+        noise = model.noise(self.samples, len(batch.x), batch.x, generator)
+        law = model.components(batch.x, noise)
+        if not law.reparametrised:
+            raise InputError(
+                "Energy",
+                got=f"{type(model.likelihood).__name__}, whose draws have no gradient",
+                expected="a continuous likelihood",
+                do="use Predictive or ELBO",
+            )
+        draws = law.draw(generator)
+        if draws.shape[1] != len(batch.x):
+            draws = draws.expand(-1, len(batch.x), -1)
+        near = _distance(draws.index_select(1, batch.group) - model.likelihood.warp(batch.y)).mean(0)
+        if draws.shape[-1] == 1:  # sum over pairs from order statistics
+            ordered = draws[..., 0].sort(dim=0).values
+            k = torch.arange(self.samples, device=draws.device, dtype=draws.dtype)
+            apart = (ordered * (2 * k + 1 - self.samples).unsqueeze(-1)).sum(0)
+        else:
+            apart = 0.5 * _distance(draws.unsqueeze(0) - draws.unsqueeze(1)).sum((0, 1))
+        spread = apart / (self.samples * (self.samples - 1))
+        return (near - spread.index_select(0, batch.group)).mean()
+
+
+def _distance(difference: Tensor) -> Tensor:
+    """Euclidean length over the outputs; its gradient is finite at 0."""
+    if difference.shape[-1] == 1:
+        return difference[..., 0].abs()
+    return difference.square().sum(-1).clamp(min=1e-12).sqrt()

@@ -1,0 +1,50 @@
+"""Held-out scores, and what to say when a number is not finite."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from dtmgp.inference.data import Batch, Runs
+from dtmgp.inference.objectives import Loss
+from dtmgp.model import DTMGP
+
+ENTRIES = 1 << 22  # of components held at once while a score is computed
+
+
+def negative_log_density(model: DTMGP, runs: Runs, samples: int = 32, seed: int = 0) -> float:
+    """Mean negative log predictive density per run, with draws that are the same in every call."""
+    noise = model.shared_noise(samples, runs.x, seed)
+    warp = model.likelihood.warp
+    step = max(1, ENTRIES // (samples * max(1, max(model.noise_widths[1], default=1))))
+    total = 0.0
+    with torch.no_grad():
+        for part in torch.arange(len(runs.x)).split(step):
+            batch = runs.batch(part.to(runs.x.device))
+            law = model.components(batch.x, noise).take(batch.group)
+            joint = law.log_prob(warp(batch.y)).sum(-1)
+            found = torch.logsumexp(joint, dim=0) - math.log(samples) + warp.log_derivative(batch.y).sum(-1)
+            total += float(found.double().sum())
+    return -total / len(runs.y)
+
+
+def non_finite_message(model: DTMGP, loss: Loss, batch: Batch, epoch: int) -> str:
+    """Which parameter or quantity is not finite, and what usually causes it."""
+    for name, parameter in model.named_parameters():
+        if not bool(torch.isfinite(parameter.detach()).all()):
+            where = f"parameter {name} is not finite"
+            break
+        if parameter.grad is not None and not bool(torch.isfinite(parameter.grad).all()):
+            where = f"the gradient of {name} is not finite"
+            break
+    else:
+        term = "data" if not math.isfinite(float(loss.data)) else "KL"
+        where = f"the {term} term of the loss is not finite"
+    if not bool(torch.isfinite(batch.y).all() and torch.isfinite(batch.x).all()):
+        cause = "the batch holds values that are not finite"
+    elif float(batch.y.abs().max()) > 1e6:
+        cause = "outputs that are not scaled to unit size"
+    else:
+        cause = "a learning rate that is too large, or a scale that has collapsed"
+    return f"{where} in epoch {epoch + 1}; likely cause: {cause}; went back to the last good state"

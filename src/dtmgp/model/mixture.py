@@ -1,0 +1,133 @@
+"""The predictive law of y at every input: an equal mixture over hidden draws, in units of y.
+
+``P(y | x) = 1/S sum_s p(g(y) | h_s(x)) g'(y)`` with components in closed form, g the output warp. Everything here is
+exact for the S draws; the error from S being finite is reported by ``log_prob(return_error=True)``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from dtmgp.likelihoods import AbstractComponents, AbstractWarp, IdentityWarp, NormalComponents
+from dtmgp.likelihoods.base import hermite
+
+MOMENT_NODES = 20  # of the quadrature through a warp, per component
+BISECTIONS = 60  # from any bracket to float64 rounding
+
+
+class Mixture:
+    """Components (S, n, W) and the warp behind which they live.
+
+    >>> law = Mixture(
+    ...     NormalComponents(torch.tensor([[[-1.0]], [[1.0]]]), torch.ones(2, 1, 1)), IdentityWarp()
+    ... )
+    >>> law.mean, law.variance
+    (tensor([[0.]]), tensor([[2.]]))
+    """
+
+    def __init__(self, components: AbstractComponents, warp: AbstractWarp) -> None:
+        self.components, self.warp = components, warp
+
+    def _moments(self) -> tuple[Tensor, Tensor]:
+        """Mean and variance of y per component."""
+        law = self.components
+        if isinstance(self.warp, IdentityWarp):
+            return law.mean, law.variance
+        if not isinstance(law, NormalComponents):
+            return self._moments_by_quantiles()
+        nodes, weights = hermite(MOMENT_NODES)
+        mean = torch.zeros_like(law.loc)
+        square = torch.zeros_like(law.loc)
+        centre = self.warp.inverse(law.loc)  # differences, so that the square does not cancel
+        for node, weight in zip(nodes.tolist(), weights.tolist()):
+            step = self.warp.inverse(law.loc + node * law.scale) - centre
+            mean += weight * step
+            square += weight * step.square()
+        return centre + mean, (square - mean.square()).clamp(min=0.0)
+
+    def _moments_by_quantiles(self, points: int = 129) -> tuple[Tensor, Tensor]:
+        """Heavy tails: midpoint rule in the probability of a warped Student t, whose mean may not exist."""
+        law = self.components
+        levels = (torch.arange(points, dtype=torch.float64) + 0.5) / points
+        spread = law.variance.sqrt()
+        values = []
+        for level in levels.tolist():
+            low, high = law.mean - 30 * spread, law.mean + 30 * spread
+            for _ in range(40):
+                middle = 0.5 * (low + high)
+                below = law.cdf(middle) < level
+                low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+            values.append(self.warp.inverse(0.5 * (low + high)))
+        stacked = torch.stack(values)
+        return stacked.mean(0), stacked.var(0, correction=0)
+
+    @property
+    def mean(self) -> Tensor:
+        """``E Y`` (n, W)."""
+        return self._moments()[0].mean(0)
+
+    @property
+    def variance(self) -> Tensor:
+        """Law of total variance, (n, W)."""
+        return self.mean_and_variance()[1]
+
+    def mean_and_variance(self) -> tuple[Tensor, Tensor]:
+        """Both moments in one pass."""
+        mean, variance = self._moments()
+        return mean.mean(0), variance.mean(0) + mean.var(0, correction=0)
+
+    def variance_of_mean(self) -> Tensor:
+        """Variance of ``E[Y | hidden draw]``: what is left when runs are averaged at one hidden draw."""
+        return self._moments()[0].var(0, correction=0)
+
+    def log_prob(self, y: Tensor, return_error: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        """Joint log density of the rows of y (n, W): (n,). With its Monte-Carlo standard error (delta method)."""
+        samples = self._samples
+        joint = self.components.log_prob(self.warp(y)).sum(-1) + self.warp.log_derivative(y).sum(-1)
+        total = torch.logsumexp(joint, dim=0) - math.log(samples)
+        if not return_error:
+            return total
+        weights = torch.exp(joint - total)  # of mean 1
+        return total, weights.std(0, correction=0) / math.sqrt(samples)
+
+    def cdf(self, y: Tensor) -> Tensor:
+        """``P(Y <= y)`` per output, (n, W)."""
+        return self.components.cdf(self.warp(y)).mean(0)
+
+    @property
+    def _samples(self) -> int:
+        return next(iter(vars(self.components).values())).shape[0]
+
+    def quantiles(self, levels: Tensor) -> Tensor:
+        """Quantiles (n, W, q) by bisection of the mixture's cdf between the extreme components' ones."""
+        law = self.components
+        mean, spread = law.mean, law.variance.clamp(min=0.0).sqrt()
+        low = (mean - 10.0 * spread).amin(0) - 1e-6
+        high = (mean + 10.0 * spread).amax(0) + 1e-6
+        count = len(levels)
+        low, high = (end.unsqueeze(-1).repeat(*[1] * end.ndim, count) for end in (low, high))
+        wanted = levels.to(mean)
+        for _ in range(10):  # tails that are heavier than normal ones
+            width = high - low
+            short_low = self._cdf_of(low) > wanted
+            short_high = self._cdf_of(high) < wanted
+            if not bool(short_low.any() or short_high.any()):
+                break
+            low = torch.where(short_low, low - width, low)
+            high = torch.where(short_high, high + width, high)
+        for _ in range(BISECTIONS if mean.dtype == torch.float64 else 32):
+            middle = 0.5 * (low + high)
+            below = self._cdf_of(middle) < wanted
+            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+        found = high if not law.reparametrised else 0.5 * (low + high)
+        return torch.stack([self.warp.inverse(part) for part in found.unbind(-1)], dim=-1)
+
+    def _cdf_of(self, z: Tensor) -> Tensor:
+        return torch.stack([self.components.cdf(part).mean(0) for part in z.unbind(-1)], dim=-1)
+
+    def draw(self, generator: torch.Generator | None = None) -> Tensor:
+        """One y per component: (S, n, W)."""
+        return self.warp.inverse(self.components.draw(generator))
