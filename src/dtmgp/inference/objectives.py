@@ -18,7 +18,7 @@ from torch import Tensor
 from dtmgp.errors import InputError
 from dtmgp.inference.data import Batch
 from dtmgp.layers import Gaussian
-from dtmgp.model import DTMGP
+from dtmgp.model import TrainableModel
 
 
 class Loss(NamedTuple):
@@ -53,11 +53,15 @@ class AbstractObjective(abc.ABC):
         return 1
 
     @abc.abstractmethod
-    def data_term(self, model: DTMGP, batch: Batch, generator: torch.Generator | None) -> Tensor:
+    def data_term(self, model: TrainableModel, batch: Batch, generator: torch.Generator | None) -> Tensor:
         """Mean loss per run of the batch, without the prior."""
 
     def __call__(
-        self, model: DTMGP, batch: Batch, generator: torch.Generator | None = None, kl_scale: float = 1.0
+        self,
+        model: TrainableModel,
+        batch: Batch,
+        generator: torch.Generator | None = None,
+        kl_scale: float = 1.0,
     ) -> Loss:
         """The loss per run; ``kl_scale`` in [0, 1] is the trainer's warm-up."""
         data = self.data_term(model, batch, generator)
@@ -73,7 +77,7 @@ class ELBO(AbstractObjective):
     ELBO(samples=4, kl_weight=1.0)
     """
 
-    def data_term(self, model: DTMGP, batch: Batch, generator: torch.Generator | None) -> Tensor:
+    def data_term(self, model: TrainableModel, batch: Batch, generator: torch.Generator | None) -> Tensor:
         """``-E_h E_f log p(y | f)``, the inner expectation in closed form or by quadrature."""
         f = model(batch.x, samples=self.samples, generator=generator)
         rows = Gaussian(*(part.index_select(1, batch.group) for part in f))
@@ -94,7 +98,7 @@ class Predictive(AbstractObjective):
 
     samples: int = 8
 
-    def data_term(self, model: DTMGP, batch: Batch, generator: torch.Generator | None) -> Tensor:
+    def data_term(self, model: TrainableModel, batch: Batch, generator: torch.Generator | None) -> Tensor:
         """``-log mean_k p(y | h_k)``; several outputs share the hidden draw and so need not be independent."""
         noise = model.noise(self.samples, len(batch.x), batch.x, generator)
         law = model.components(batch.x, noise).take(batch.group)
@@ -121,7 +125,7 @@ class Energy(AbstractObjective):
         """Two draws have a distance."""
         return 2
 
-    def data_term(self, model: DTMGP, batch: Batch, generator: torch.Generator | None) -> Tensor:
+    def data_term(self, model: TrainableModel, batch: Batch, generator: torch.Generator | None) -> Tensor:
         """Mean over runs of the fair energy score of K draws."""
         noise = model.noise(self.samples, len(batch.x), batch.x, generator)
         law = model.components(batch.x, noise)

@@ -20,9 +20,9 @@ from dtmgp.inference.checkpoint import Fingerprint, load_checkpoint, save_checkp
 from dtmgp.inference.data import Runs
 from dtmgp.inference.objectives import AbstractObjective
 from dtmgp.inference.validation import non_finite_message
-from dtmgp.model import DTMGP
+from dtmgp.model import TrainableModel
 
-Score = Callable[[DTMGP, Runs], float]
+Score = Callable[[TrainableModel, Runs], float]
 
 
 class Epoch(NamedTuple):
@@ -69,7 +69,7 @@ class Settings:
 class Training:
     """Everything that a run of the loop changes beside the parameters; what checkpoints hold."""
 
-    model: DTMGP
+    model: TrainableModel
     optimiser: torch.optim.Optimizer
     generator: torch.Generator
     epoch: int = 0
@@ -88,13 +88,13 @@ class Training:
 Callback = Callable[[Training], bool | None]
 
 
-def copy_state(model: DTMGP) -> dict[str, Tensor]:
+def copy_state(model: TrainableModel) -> dict[str, Tensor]:
     """A copy of the parameters and buffers."""
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
 
 
 def train(
-    model: DTMGP,
+    model: TrainableModel,
     runs: Runs,
     objective: AbstractObjective,
     settings: Settings,

@@ -8,12 +8,12 @@ import torch
 
 from dtmgp.inference.data import Batch, Runs
 from dtmgp.inference.objectives import Loss
-from dtmgp.model import DTMGP
+from dtmgp.model import TrainableModel
 
 ENTRIES = 1 << 22  # of components held at once while a score is computed
 
 
-def negative_log_density(model: DTMGP, runs: Runs, samples: int = 32, seed: int = 0) -> float:
+def negative_log_density(model: TrainableModel, runs: Runs, samples: int = 32, seed: int = 0) -> float:
     """Mean negative log predictive density per run, with draws that are the same in every call."""
     noise = model.shared_noise(samples, runs.x, seed)
     warp = model.likelihood.warp
@@ -29,7 +29,7 @@ def negative_log_density(model: DTMGP, runs: Runs, samples: int = 32, seed: int 
     return -total / len(runs.y)
 
 
-def non_finite_message(model: DTMGP, loss: Loss, batch: Batch, epoch: int) -> str:
+def non_finite_message(model: TrainableModel, loss: Loss, batch: Batch, epoch: int) -> str:
     """Which parameter or quantity is not finite, and what usually causes it."""
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter.detach()).all()):

@@ -7,5 +7,6 @@ from dtmgp.model.architecture import deep_model
 from dtmgp.model.dtmgp import DTMGP, FrozenModel
 from dtmgp.model.mixture import Mixture
 from dtmgp.model.noise import ModelNoise
+from dtmgp.model.protocol import TrainableModel
 
-__all__ = ["DTMGP", "FrozenModel", "Mixture", "ModelNoise", "deep_model"]
+__all__ = ["DTMGP", "FrozenModel", "Mixture", "ModelNoise", "TrainableModel", "deep_model"]
