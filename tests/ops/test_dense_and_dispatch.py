@@ -10,12 +10,16 @@ from torch.library import opcheck
 from dtmgp.errors import InputError
 from dtmgp.expansion import HierarchicalExpansion
 from dtmgp.grids import SparseGrid
-from dtmgp.kernels import Laplace, Matern32
+from dtmgp.kernels import Laplace, Matern32, Matern52
 from dtmgp.ops import contract, contract_dense, contract_fast, contract_quadratic, dense, path_for
 from dtmgp.ops.dispatch import LARGEST_DENSE
 from dtmgp.ops.plan import plans_of
+from dtmgp.ops.quadratic import operator
 
 EXPANSIONS["quadratic"] = lambda: HierarchicalExpansion(Matern32(4.0), SparseGrid(6, 3))
+EXPANSIONS["pairs-of-two"] = lambda: HierarchicalExpansion(Laplace(2.0), SparseGrid(5, 3))
+EXPANSIONS["singles"] = lambda: HierarchicalExpansion(Matern32(2.0), SparseGrid(4, 2))
+EXPANSIONS["padded"] = lambda: HierarchicalExpansion(Matern52(1.0), SparseGrid(17, 3))
 EXPANSIONS["dense"] = lambda: HierarchicalExpansion(Laplace(30.0), SparseGrid(30, 2))
 
 
@@ -35,18 +39,63 @@ def test_dense_equals_sparse(name, dtype):
         torch.testing.assert_close(found, expected, rtol=0, atol=limit)
 
 
-def test_quadratic_equals_sparse():
-    case = Case("quadratic")
-    assert dense.has_quadratic_form(case.plan)
+QUADRATIC = ["quadratic", "pairs-of-two", "laplace-13d", "padded"]
+
+
+@pytest.mark.parametrize("name", QUADRATIC)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_quadratic_equals_sparse(name, dtype):
+    case = Case(name, dtype)
     for found, expected in zip(results(contract_quadratic, case), results(contract, case), strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-12)
+        limit = (1e-13 if dtype == torch.float64 else 3e-5) * float(expected.detach().abs().max())
+        torch.testing.assert_close(found, expected, rtol=0, atol=limit)
 
 
-@pytest.mark.parametrize("name", ["laplace-13d", "laplace-deep", "dense"])
-def test_the_quadratic_form_is_refused_where_positions_matter(name):
+def test_quadratic_in_several_blocks_and_without_variance():
+    case = Case("quadratic", rows=1000)
+    whole = results(contract_quadratic, case)
+    before, operator.BLOCK_ENTRIES = operator.BLOCK_ENTRIES, 1
+    try:
+        for found, expected in zip(results(contract_quadratic, case), whole, strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+        mean, nothing = contract_quadratic(case.plan, case.values, case.positions, case.mean)
+    finally:
+        operator.BLOCK_ENTRIES = before
+    assert nothing is None
+    torch.testing.assert_close(mean, whole[0].detach(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["gaps", "matern", "laplace-deep", "full", "singles", "line"])
+def test_the_quadratic_form_is_refused_where_there_is_none(name):
     case = Case(name)
     with pytest.raises(InputError, match="contract_quadratic"):
         contract_quadratic(case.plan, case.values, case.positions, case.mean)
+
+
+@pytest.mark.parametrize("with_variance", [True, False])
+def test_quadratic_operator_contract(with_variance):
+    case = Case("quadratic", rows=5)
+    tables = case.plan.quadratic
+    values, mean, variance = (t.clone().requires_grad_() for t in (case.values, case.mean, case.variance))
+    arguments = (
+        values, case.positions, tables.functions, tables.pairs, tables.paired,
+        mean, variance if with_variance else None,
+    )  # fmt: skip
+    opcheck(operator._quadratic, arguments)
+    assert torch.autograd.gradcheck(
+        lambda v, m, s: operator._quadratic(v, *arguments[1:5], m, s if with_variance else None),
+        (values, mean, variance),
+    )
+
+
+def test_quadratic_without_inputs_and_with_underflow():
+    case = Case("quadratic", torch.float32)
+    assert contract_quadratic(case.plan, case.values[:0], case.positions[:0], case.mean)[0].shape == (0, 3)
+    values = torch.zeros_like(case.values).requires_grad_()  # far outside the cube everything underflows
+    found = contract_quadratic(case.plan, values, case.positions, case.mean)[0]
+    assert bool((found.abs() < 1e-30).all())
+    (grad,) = torch.autograd.grad(found.sum(), values)
+    assert bool(torch.isfinite(grad).all())
 
 
 def test_operator_contract():

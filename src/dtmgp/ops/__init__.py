@@ -5,11 +5,12 @@ optimiser steps for tables of millions of rows. May not live here: parameters, l
 """
 
 from dtmgp.ops.contraction import contract
-from dtmgp.ops.dense import contract_dense, contract_quadratic
+from dtmgp.ops.dense import contract_dense
 from dtmgp.ops.dispatch import contract_fast, path_for
 from dtmgp.ops.lazy import NaturalTable
 from dtmgp.ops.line import LineFunctions
 from dtmgp.ops.plan import Plan, plans_of
+from dtmgp.ops.quadratic.operator import contract_quadratic
 
 __all__ = [
     "LineFunctions",

@@ -1,4 +1,4 @@
-"""Contractions for high density T/m: dense features and a matrix product, or a quadratic form without features.
+"""Contractions for high density T/m: dense features and a matrix product.
 
 Same results as ``contraction.contract`` to rounding. The feature operator `dtmgp::dense_features` has the fake and
 autograd rules of the contraction; the products are torch's.
@@ -9,10 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dtmgp.errors import InputError
 from dtmgp.ops import reference, threads
-from dtmgp.ops.contraction import FAST_DTYPES, _flat, _no_second_derivatives, check_arguments, contract
-from dtmgp.ops.plan import OFFSET, PARENT, SLOT, Plan, depths
+from dtmgp.ops.contraction import FAST_DTYPES, _flat, _no_second_derivatives, check_arguments
+from dtmgp.ops.plan import Plan
 from dtmgp.ops.tree import _jit
 
 
@@ -108,55 +107,3 @@ def contract_dense(
     check_arguments(plan, values, positions, mean, variance)
     phi = features(plan, values, positions)
     return phi @ mean, None if variance is None else phi.square() @ variance
-
-
-# -- quadratic form -------------------------------------------------------------------------------------------
-def has_quadratic_form(plan: Plan) -> bool:
-    """At most two raised coordinates a multi-index, and one function per raised level wherever there are two."""
-    return plan.most_raised == 2 and plan.single_raised
-
-
-def _pairs(plan: Plan) -> tuple[Plan, Tensor, Tensor]:
-    """The plan without pairs; the slots that occur in pairs; (first, second, row) of every pair."""
-    table = plan.tree.long()
-    depth = torch.from_numpy(depths(plan.tree.numpy()))
-    pairs = table[depth == 2]
-    slots, numbers = torch.stack([table[pairs[:, PARENT], SLOT], pairs[:, SLOT]]).unique(return_inverse=True)
-    keep = depth < 2  # parents of these are the root, number 0
-    few = Plan(
-        plan.tree[keep], plan.intervals, plan.dim, plan.levels, plan.size, plan.coordinates, plan.start
-    )
-    return few, slots, torch.cat([numbers, pairs[:, OFFSET].unsqueeze(0)])
-
-
-def contract_quadratic(
-    plan: Plan, values: Tensor, positions: Tensor, mean: Tensor, variance: Tensor | None = None
-) -> tuple[Tensor, Tensor | None]:
-    """``root (u^T A_w u)`` for the pairs, ``u`` the ratios to level 1, ``A_w`` from rows of the table.
-
-    Level-1 values must not be 0 (true of Laplace and Matern kernels). O(k^2 W) per input, k slots in pairs.
-    """
-    check_arguments(plan, values, positions, mean, variance)
-    if not has_quadratic_form(plan):
-        raise InputError(
-            "contract_quadratic",
-            got=repr(plan),
-            expected="pairs of raised coordinates with one function a level",
-            do="use contract or contract_dense",
-        )
-    few, slots, (first, second, rows) = _pairs(plan)
-    low_mean, low_variance = contract(few, values, positions, mean, variance)
-    level_one = values[..., :1]
-    root = level_one.squeeze(-1).prod(-1, keepdim=True)
-    ratio = (values / level_one).flatten(-2).index_select(-1, slots)
-    count, width = len(slots), mean.shape[1]
-
-    def form(u: Tensor, table: Tensor) -> Tensor:
-        matrix = table.new_zeros(count, count, width).index_put((first, second), table[rows])
-        half = (u.reshape(-1, count) @ matrix.reshape(count, -1)).reshape(-1, count, width)
-        return torch.einsum("nsw,ns->nw", half, u.reshape(-1, count)).reshape(*u.shape[:-1], width)
-
-    total = low_mean + root * form(ratio, mean)
-    if variance is None or low_variance is None:
-        return total, None
-    return total, low_variance + root.square() * form(ratio.square(), variance)

@@ -14,7 +14,6 @@ are shared by all multi-indices with the same (j', j); there are at most as many
 from __future__ import annotations
 
 import dataclasses
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -23,9 +22,12 @@ from dtmgp.errors import InputError
 from dtmgp.expansion import HierarchicalExpansion
 from dtmgp.expansion.block import TensorBlock
 from dtmgp.grids import Layout
+from dtmgp.kernels import Laplace, Matern32, Matern52
+from dtmgp.ops.quadratic.tables import PairTables, pair_tables
 
 PARENT, SLOT, COORDINATE, COUNT, OFFSET, INTERVAL = range(6)  # columns of ``tree``
 PREVIOUS, FACTOR = range(2)  # columns of ``intervals``
+POSITIVE = (Laplace, Matern32, Matern52)  # kernels whose level-1 function is positive everywhere
 LARGEST = 2**31 - 1  # rows and local indices are 32-bit
 
 
@@ -50,6 +52,7 @@ class Plan:
     size: int
     coordinates: tuple[int, ...]
     start: int
+    quadratic: PairTables | None = None  # if no three coordinates are raised at once and level 1 is positive
 
     def __repr__(self) -> str:
         return f"Plan(dim={self.dim}, levels={self.levels}): m={self.size:,}, T={self.active:,}"
@@ -63,17 +66,6 @@ class Plan:
     def rows(self) -> slice:
         """The block's rows in the weight table of the whole expansion."""
         return slice(self.start, self.start + self.size)
-
-    @cached_property
-    def most_raised(self) -> int:
-        """Largest number of coordinates above level 1 in any multi-index."""
-        return int(depths(self.tree.numpy()).max())
-
-    @cached_property
-    def single_raised(self) -> bool:
-        """Whether every raised level in a product of two or more holds one function: then pairs need no positions."""
-        table = self.tree.numpy()
-        return bool((table[depths(table) >= 2][:, COUNT] == 1).all())
 
 
 def depths(tree: np.ndarray) -> np.ndarray:
@@ -131,14 +123,18 @@ def block_plan(block: TensorBlock, start: int = 0) -> Plan:
         ],
         axis=1,
     )
+    table = tree.astype(np.int32)
     return Plan(
-        tree=torch.from_numpy(tree.astype(np.int32)),
+        tree=torch.from_numpy(table),
         intervals=torch.tensor(intervals, dtype=torch.int32),
         dim=dim,
         levels=levels,
         size=layout.size,
         coordinates=block.coordinates,
         start=start,
+        quadratic=pair_tables(table, depths(table), levels)
+        if all(isinstance(k, POSITIVE) for k in block.kernel.kernels)
+        else None,
     )
 
 

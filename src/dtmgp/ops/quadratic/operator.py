@@ -1,0 +1,318 @@
+"""The quadratic form as a torch operator: `dtmgp::quadratic` and `dtmgp::quadratic_backward`.
+
+With U (N, F) the ratios and A_w the symmetric matrix of the pairs' weights, ``H = U A_w`` gives both the form
+``1/2 sum U * H`` and its gradient in U; the gradient of the pairs is ``U^T (root g U)``. On the CPU inputs go through
+in blocks that stay in the cache, matrix products by torch, the rest compiled; elsewhere ``reference``.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dtmgp.errors import InputError
+from dtmgp.ops import threads
+from dtmgp.ops.contraction import FAST_DTYPES, _no_second_derivatives, check_arguments
+from dtmgp.ops.plan import Plan
+from dtmgp.ops.quadratic import _jit
+from dtmgp.ops.quadratic.tables import (
+    FUNCTION_COUNT,
+    FUNCTION_INDEX,
+    FUNCTION_ROOT,
+    FUNCTION_ROW,
+    FUNCTION_SLOT,
+)
+
+BLOCK_ENTRIES = 1 << 17  # of the block's largest array: half a mebibyte in float32
+
+
+# -- plain torch ----------------------------------------------------------------------------------------------
+def reference(
+    values: Tensor, positions: Tensor, functions: Tensor, pairs: Tensor, paired: int,
+    mean: Tensor, variance: Tensor | None,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """Mean and variance contraction (N, W) in plain torch: any device, dtype, order of derivatives."""
+    rows, _, levels = values.shape
+    table = functions.long()
+    flat = values.flatten(1)
+    floor = torch.finfo(values.dtype).tiny
+    slot, count = table[:, FUNCTION_SLOT], table[:, FUNCTION_COUNT]
+    place = positions.flatten(1).long().index_select(1, slot).clamp(min=0).minimum(count - 1)
+    active = (place == table[:, FUNCTION_INDEX]) & (count > 0)
+    below = flat.clamp(min=floor)
+    u = torch.where(
+        active,
+        flat.index_select(1, slot) / below.index_select(1, table[:, FUNCTION_ROOT]),
+        flat.new_zeros(()),
+    )
+    root = below[:, ::levels].prod(1, keepdim=True)
+
+    def form(ratio: Tensor, scale: Tensor, weights: Tensor) -> Tensor:
+        linear, matrix = _weights(functions, pairs, paired, weights)
+        width = weights.shape[1]
+        half = (ratio[:, :paired] @ matrix).reshape(rows, width, paired)
+        return scale * (weights[0] + ratio @ linear + 0.5 * (half * ratio[:, None, :paired]).sum(-1))
+
+    first = form(u, root, mean)
+    return first, None if variance is None else form(u.square(), root.square(), variance)
+
+
+def _weights(functions: Tensor, pairs: Tensor, paired: int, table: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights of the functions (F, W), and the symmetric matrices of the pairs (k, W k)."""
+    rows = functions[:, FUNCTION_ROW].long()
+    linear = table[rows.clamp(min=0)] * (rows >= 0).to(table).unsqueeze(-1)
+    width = table.shape[1]
+    found = table[pairs[:, 2]]
+    matrix = table.new_zeros(paired, paired, width)
+    matrix = matrix.index_put((pairs[:, 0], pairs[:, 1]), found).index_put((pairs[:, 1], pairs[:, 0]), found)
+    return linear, matrix.transpose(1, 2).reshape(paired, width * paired)
+
+
+# -- operators ------------------------------------------------------------------------------------------------
+@torch.library.custom_op("dtmgp::quadratic", mutates_args=())
+def _quadratic(
+    values: Tensor, positions: Tensor, functions: Tensor, pairs: Tensor, paired: int,
+    mean: Tensor, variance: Tensor | None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """values, positions (N, d, L), tables (m, W): two (N, W), the second (0, W) if not asked."""
+    first, second = reference(values, positions, functions, pairs, paired, mean, variance)
+    return first, mean.new_empty(0, mean.shape[1]) if second is None else second
+
+
+@_quadratic.register_fake
+def _(values, positions, functions, pairs, paired, mean, variance):  # type: ignore[no-untyped-def]
+    rows, width = values.shape[0], mean.shape[1]
+    return mean.new_empty(rows, width), mean.new_empty(0 if variance is None else rows, width)
+
+
+class _Block:
+    """The arrays of one pass over blocks of inputs, and what both directions do with them."""
+
+    def __init__(self, values: Tensor, positions: Tensor, functions: Tensor, paired: int, width: int) -> None:
+        rows, dim, self.levels = values.shape
+        self.values = values.detach().contiguous().reshape(rows, -1).numpy()
+        self.positions = positions.to(torch.int32).contiguous().reshape(rows, -1).numpy()
+        self.functions = functions.contiguous().numpy()
+        self.tiny = self.values.dtype.type(np.finfo(self.values.dtype).tiny)
+        count = len(self.functions)
+        self.size = max(64, min(rows, BLOCK_ENTRIES // max(1, paired * width, count)))
+        self.paired, self.width = paired, width
+        self.u = values.new_empty(self.size, count)
+        self.root = values.new_empty(self.size)
+        self.half = values.new_empty(self.size, width * paired)
+        self.work = 1.5 * (dim + count)
+
+    def share(self, rows: int, work: float) -> list[tuple[int, int]]:
+        """Ranges of a block for the threads."""
+        return threads.shares(rows, rows * work)
+
+    def load(self, first: int, rows: int) -> tuple[Tensor, Tensor]:
+        """Ratios and roots of a block."""
+        u, root = self.u.numpy(), self.root.numpy()
+        given = self.values, self.positions, self.functions, self.levels, self.tiny
+        threads.run(
+            lambda _, start, stop: _jit.ratios(*given, start, stop, first, u, root),
+            self.share(rows, self.work),
+        )
+        return self.u[:rows], self.root[:rows]
+
+    def halves(self, u: Tensor, matrix: Tensor) -> np.ndarray:
+        """``U A`` as (rows, W, k)."""
+        out = self.half[: len(u)]
+        torch.mm(u[:, : self.paired], matrix, out=out)
+        return out.numpy().reshape(len(u), self.width, self.paired)
+
+
+@_quadratic.register_kernel("cpu")
+def _(values, positions, functions, pairs, paired, mean, variance):  # type: ignore[no-untyped-def]
+    rows, width = values.shape[0], mean.shape[1]
+    if values.dtype not in FAST_DTYPES or rows == 0 or width == 0:
+        first, second = reference(values, positions, functions, pairs, paired, mean, variance)
+        return first, mean.new_empty(0, width) if second is None else second
+    block = _Block(values, positions, functions, paired, width)
+    outputs = [mean.new_empty(rows, width), mean.new_empty(0 if variance is None else rows, width)]
+    forms = [
+        (*_weights(functions, pairs, paired, table), table[0])
+        for table in (mean, variance)
+        if table is not None
+    ]
+    for begin in range(0, rows, block.size):
+        u, root = block.load(begin, min(block.size, rows - begin))
+        for number, (linear, matrix, constant) in enumerate(forms):
+            if number:
+                u, root = u.square(), root.square()
+            straight = torch.addmm(constant, u, linear).numpy()
+            given = u.numpy(), block.halves(u, matrix), straight, root.numpy()
+            out = outputs[number][begin : begin + len(u)].numpy()
+            threads.run(
+                lambda _, start, stop, given=given, out=out: _jit.totals(*given, start, stop, out),
+                block.share(len(u), 0.1 * paired * width),
+            )
+    return outputs[0], outputs[1]
+
+
+@torch.library.custom_op("dtmgp::quadratic_backward", mutates_args=())
+def _quadratic_backward(
+    values: Tensor, positions: Tensor, functions: Tensor, pairs: Tensor, paired: int,
+    mean: Tensor, variance: Tensor | None, grad_mean: Tensor, grad_variance: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Gradients of values, mean and variance; the last (0, W) without variance."""
+    with torch.enable_grad():
+        inputs = [x.detach().requires_grad_() for x in (values, mean, variance) if x is not None]
+        outputs = reference(
+            inputs[0], positions, functions, pairs, paired, inputs[1], None if variance is None else inputs[2]
+        )
+        asked = [o for o in outputs if o is not None]
+        found = torch.autograd.grad(asked, inputs, [grad_mean, grad_variance][: len(asked)])
+    return found[0], found[1], mean.new_empty(0, mean.shape[1]) if variance is None else found[2]
+
+
+@_quadratic_backward.register_fake
+def _(  # type: ignore[no-untyped-def]
+    values, positions, functions, pairs, paired, mean, variance, grad_mean, grad_variance
+):
+    contiguous = torch.contiguous_format
+    return (
+        torch.empty_like(values, memory_format=contiguous),
+        torch.empty_like(mean, memory_format=contiguous),
+        mean.new_empty(0, mean.shape[1])
+        if variance is None
+        else torch.empty_like(variance, memory_format=contiguous),
+    )
+
+
+@_quadratic_backward.register_kernel("cpu")
+def _(  # type: ignore[no-untyped-def]
+    values, positions, functions, pairs, paired, mean, variance, grad_mean, grad_variance
+):
+    rows, width = values.shape[0], mean.shape[1]
+    out = torch.zeros(values.shape, dtype=values.dtype)
+    tables = [t for t in (mean, variance) if t is not None]
+    sums = [_Gradient(functions, paired, table) for table in tables]
+    if rows and width:
+        block = _Block(values, positions, functions, paired, width)
+        upstream = [grad_mean.contiguous(), grad_variance.contiguous()]
+        forms = [(*_weights(functions, pairs, paired, table), table[0]) for table in tables]
+        given = block.values, block.positions, block.functions, block.levels, block.tiny
+        target = out.numpy().reshape(rows, -1)
+        for begin in range(0, rows, block.size):
+            u, root = block.load(begin, min(block.size, rows - begin))
+            slopes: list[np.ndarray] = []
+            ratio, scale = u, root
+            for number, ((linear, matrix, constant), total) in enumerate(zip(forms, sums)):
+                if number:
+                    ratio, scale = u.square(), root.square()
+                grad = upstream[number][begin : begin + len(u)]
+                slopes += _one_form(block, ratio, scale, grad, linear, matrix, constant, total)
+            slopes += slopes[: 4 - len(slopes)]
+            threads.run(
+                lambda _, start, stop, begin=begin, ends=(u.numpy(), root.numpy()), s=slopes: (
+                    _jit.ratios_back(
+                        *given, start, stop, begin, *ends, s[0], s[1], len(sums) == 2, s[2], s[3], target
+                    )
+                ),
+                block.share(len(u), 2 * block.work),
+            )
+    found = [total.table(pairs) for total in sums]
+    return out, found[0], found[1] if variance is not None else mean.new_empty(0, width)
+
+
+def _one_form(
+    block: _Block, ratio: Tensor, scale: Tensor, grad: Tensor,
+    linear: Tensor, matrix: Tensor, constant: Tensor, total: "_Gradient",
+) -> list[np.ndarray]:  # fmt: skip
+    """Gradients of the ratios and the roots of a block; adds those of the weights to ``total``."""
+    straight = torch.addmm(constant, ratio, linear)
+    half = block.halves(ratio, matrix)
+    up = grad * scale.unsqueeze(-1)
+    grad_ratio = up @ linear.T
+    grad_root = ratio.new_empty(len(ratio))
+    given = ratio.numpy(), half, straight.numpy(), scale.numpy(), grad.numpy()
+    results = grad_ratio.numpy(), grad_root.numpy(), half
+    threads.run(
+        lambda _, start, stop: _jit.spread_back(*given, start, stop, *results),
+        block.share(len(ratio), 0.3 * block.paired * block.width),
+    )
+    total.add(ratio, up, block.half[: len(ratio)])
+    return [grad_ratio.numpy(), grad_root.numpy()]
+
+
+class _Gradient:
+    """Gradient of one weight table, gathered over blocks."""
+
+    def __init__(self, functions: Tensor, paired: int, table: Tensor) -> None:
+        width = table.shape[1]
+        self.rows = functions[:, FUNCTION_ROW].long()
+        self.paired, self.shape = paired, table.shape
+        self.constant = table.new_zeros(width)
+        self.linear = table.new_zeros(len(self.rows), width)
+        self.pairs = table.new_zeros(paired, width * paired)
+
+    def add(self, u: Tensor, up: Tensor, outer: Tensor) -> None:
+        """A block's part; ``outer`` (rows, W k) is ``up * u``."""
+        self.constant += up.sum(0)
+        self.linear.addmm_(u.T, up)
+        self.pairs.addmm_(u[:, : self.paired].T, outer)
+
+    def table(self, pairs: Tensor) -> Tensor:
+        """(m, W)."""
+        out = self.linear.new_zeros(self.shape)
+        out[0] = self.constant
+        kept = self.rows >= 0
+        out[self.rows[kept]] = self.linear[kept]
+        square = self.pairs.reshape(self.paired, self.shape[1], self.paired)
+        out[pairs[:, 2]] = square[pairs[:, 0], :, pairs[:, 1]]
+        return out
+
+
+# -- derivatives ----------------------------------------------------------------------------------------------
+def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+    values, positions, functions, pairs, paired, mean, variance = inputs
+    ctx.save_for_backward(values, positions, functions, pairs, mean, variance)
+    ctx.paired = paired
+
+
+def _first_derivatives(ctx: Any, grad_mean: Tensor, grad_variance: Tensor) -> Any:
+    values, positions, functions, pairs, mean, variance = ctx.saved_tensors
+    found = _quadratic_backward(
+        values, positions, functions, pairs, ctx.paired, mean, variance, grad_mean, grad_variance
+    )
+    return found[0], None, None, None, None, found[1], None if variance is None else found[2]
+
+
+_quadratic.register_autograd(_first_derivatives, setup_context=_setup)
+_quadratic_backward.register_autograd(_no_second_derivatives)
+
+
+# -- what layers call -----------------------------------------------------------------------------------------
+def contract_quadratic(
+    plan: Plan, values: Tensor, positions: Tensor, mean: Tensor, variance: Tensor | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """`contract` as a linear and a quadratic form in the k functions that occur in pairs: O(k^2 W) per input, by GEMM.
+
+    For plans with ``plan.quadratic``: at most two raised coordinates a multi-index, positive level-1 values.
+    """
+    check_arguments(plan, values, positions, mean, variance)
+    tables = plan.quadratic
+    if tables is None or positions.shape != values.shape:
+        raise InputError(
+            "contract_quadratic",
+            got=repr(plan),
+            expected="pairs of raised coordinates, positive level-1 functions, and positions (not rows)",
+            do="use contract or contract_dense",
+        )
+    lead = values.shape[:-2]
+    shape = (-1, plan.dim, plan.levels)
+    device = values.device
+    first, second = _quadratic(
+        values.reshape(shape),
+        positions.reshape(shape),
+        tables.functions.to(device),
+        tables.pairs.to(device),
+        tables.paired,
+        mean,
+        variance,
+    )
+    width = mean.shape[1]
+    return first.reshape(*lead, width), None if variance is None else second.reshape(*lead, width)
