@@ -30,8 +30,11 @@ class ExpansionFeatures(nn.Module):
         self.lines = [LineFunctions(block) for block in expansion.blocks]
         dtype = torch.get_default_dtype()
         self.log_lengthscales = nn.ParameterList(
-            nn.Parameter(line.lengthscale.nan_to_num(1.0).log().to(dtype), requires_grad=learn_kernel)
-            for line in self.lines
+            nn.Parameter(
+                line.lengthscale.nan_to_num(1.0).log().to(dtype),
+                requires_grad=learn_kernel and any(k.has_lengthscale for k in block.kernel.kernels),
+            )
+            for line, block in zip(self.lines, expansion.blocks)
         )
         # of the whole tensor product; the line functions multiply by the factors' own variances
         self.log_variances = nn.ParameterList(

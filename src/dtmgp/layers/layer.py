@@ -86,10 +86,10 @@ class FrozenLayer:
 
     def __call__(self, h: Tensor) -> Tensor:
         """Function values; an input without leading S is given to every function."""
-        layer = self.layer
-        values = []
-        for number, table in enumerate(self.tables):
-            own = h[number] if h.ndim == 3 else h
-            u = layer.mapping(own)
-            values.append(layer.features(u, table)[0] + layer.mean(own) + layer.bias)
-        return torch.stack(values)
+        layer, samples = self.layer, len(self.tables)
+        u, fixed = layer.mapping(h), layer.mean(h) + layer.bias
+        if h.ndim == 2:  # features once, for a table with the columns of all functions
+            table = self.tables.transpose(0, 1).flatten(1)
+            values = layer.features(u, table)[0]
+            return values.unflatten(-1, (samples, layer.width)).transpose(0, 1) + fixed
+        return torch.stack([layer.features(own, t)[0] for own, t in zip(u, self.tables, strict=True)]) + fixed

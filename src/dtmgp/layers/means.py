@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 
 import torch
 from torch import Tensor, nn
@@ -72,6 +73,8 @@ class LinearMean(AbstractMean):
             raise InputError(
                 "LinearMean", got=f"a matrix of shape {tuple(start.shape)}", expected=f"({dim}, {width})"
             )
+        if not 0 < prior_std < math.inf:
+            raise InputError("LinearMean prior_std", got=repr(prior_std), expected="a positive number")
         self.matrix = nn.Parameter(start.clone(), requires_grad=learn)
         self.prior_std = float(prior_std)
 

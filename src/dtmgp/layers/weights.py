@@ -34,19 +34,27 @@ class GaussianWeights(nn.Module):
         initial_std: float = math.exp(-1.0),
     ) -> None:
         super().__init__()
-        if size < 1 or width < 1 or not initial_std > 0:
+        if size < 1 or width < 1 or not 0 < initial_std < math.inf:
             raise InputError(
                 "GaussianWeights",
                 got=f"size={size}, width={width}, initial_std={initial_std}",
                 expected="positive numbers",
             )
         centre, spread = torch.as_tensor(prior_mean), torch.as_tensor(prior_std)
-        if not bool((spread > 0).all()) or not bool(torch.isfinite(centre).all()):
+        possible = (spread > 0).all() and torch.isfinite(spread).all() and torch.isfinite(centre).all()
+        if not bool(possible):
             raise InputError(
                 "prior of the weights",
                 got=f"mean {prior_mean}, std {prior_std}",
-                expected="finite means and positive standard deviations",
+                expected="finite means and finite positive standard deviations",
             )
+        for shape in (tuple(centre.shape), tuple(spread.shape)):
+            if len(shape) > 2 or any(have not in (1, want) for have, want in zip(shape[::-1], (width, size))):
+                raise InputError(
+                    "prior of the weights",
+                    got=f"shape {shape}",
+                    expected=f"one that broadcasts to ({size}, {width})",
+                )
         default = torch.get_default_dtype()
         self.register_buffer("prior_mean", centre.to(default))
         self.register_buffer("prior_std", spread.to(default))
