@@ -45,9 +45,9 @@ def totals(u, half, linear, root, start, stop, out):
 
 @numba.njit(nogil=True, cache=True, fastmath=SUMS)
 def spread_back(u, half, linear, root, grad, start, stop, grad_u, grad_root, outer):
-    """Gradients of one form: adds the quadratic part to ``grad_u`` (given the linear one), sets root's and ``outer``.
+    """Gradients of one form: adds the quadratic part to ``grad_u`` (given the linear one), sets those of the roots.
 
-    ``outer`` (rows, W, k) = root * grad * u: its product with u is the gradient of the pairs. ``half`` may be ``outer``.
+    ``outer`` (rows, W, k) = root * grad * u: its product with u is the gradient of the pairs. It may be ``half``.
     """
     width, paired = half.shape[1], half.shape[2]
     for n in range(start, stop):

@@ -24,6 +24,11 @@ from dtmgp.ops.quadratic.tables import (
     FUNCTION_SLOT,
 )
 
+# numba's own annotations do not know the arguments
+ratios: Any = _jit.ratios
+ratios_back: Any = _jit.ratios_back
+totals: Any = _jit.totals
+spread_back: Any = _jit.spread_back
 BLOCK_ENTRIES = 1 << 17  # of the block's largest array: half a mebibyte in float32
 
 
@@ -112,7 +117,7 @@ class _Block:
         u, root = self.u.numpy(), self.root.numpy()
         given = self.values, self.positions, self.functions, self.levels, self.tiny
         threads.run(
-            lambda _, start, stop: _jit.ratios(*given, start, stop, first, u, root),
+            lambda _, start, stop: ratios(*given, start, stop, first, u, root),
             self.share(rows, self.work),
         )
         return self.u[:rows], self.root[:rows]
@@ -145,10 +150,11 @@ def _(values, positions, functions, pairs, paired, mean, variance):  # type: ign
             straight = torch.addmm(constant, u, linear).numpy()
             given = u.numpy(), block.halves(u, matrix), straight, root.numpy()
             out = outputs[number][begin : begin + len(u)].numpy()
-            threads.run(
-                lambda _, start, stop, given=given, out=out: _jit.totals(*given, start, stop, out),
-                block.share(len(u), 0.1 * paired * width),
-            )
+
+            def task(_: int, start: int, stop: int, given: Any = given, out: np.ndarray = out) -> None:
+                totals(*given, start, stop, out)
+
+            threads.run(task, block.share(len(u), 0.1 * paired * width))
     return outputs[0], outputs[1]
 
 
@@ -206,14 +212,12 @@ def _(  # type: ignore[no-untyped-def]
                 grad = upstream[number][begin : begin + len(u)]
                 slopes += _one_form(block, ratio, scale, grad, linear, matrix, constant, total)
             slopes += slopes[: 4 - len(slopes)]
-            threads.run(
-                lambda _, start, stop, begin=begin, ends=(u.numpy(), root.numpy()), s=slopes: (
-                    _jit.ratios_back(
-                        *given, start, stop, begin, *ends, s[0], s[1], len(sums) == 2, s[2], s[3], target
-                    )
-                ),
-                block.share(len(u), 2 * block.work),
-            )
+            rest = (begin, u.numpy(), root.numpy(), *slopes[:2], len(sums) == 2, *slopes[2:], target)
+
+            def task(_: int, start: int, stop: int, rest: Any = rest) -> None:
+                ratios_back(*given, start, stop, *rest)
+
+            threads.run(task, block.share(len(u), 2 * block.work))
     found = [total.table(pairs) for total in sums]
     return out, found[0], found[1] if variance is not None else mean.new_empty(0, width)
 
@@ -231,7 +235,7 @@ def _one_form(
     given = ratio.numpy(), half, straight.numpy(), scale.numpy(), grad.numpy()
     results = grad_ratio.numpy(), grad_root.numpy(), half
     threads.run(
-        lambda _, start, stop: _jit.spread_back(*given, start, stop, *results),
+        lambda _, start, stop: spread_back(*given, start, stop, *results),
         block.share(len(ratio), 0.3 * block.paired * block.width),
     )
     total.add(ratio, up, block.half[: len(ratio)])
