@@ -13,7 +13,10 @@ from dtmgp.baselines.input_ignoring_kde import InputIgnoringKDE, scott_bandwidth
 from dtmgp.baselines.quadratic_bootstrap import QuadraticBootstrap
 
 if TYPE_CHECKING:
+    from dtmgp.baselines.bnn_relu import BNNReLU
     from dtmgp.baselines.exact_gp import ExactGP
+    from dtmgp.baselines.random_feature_dgp import RandomFeatureDGP
+    from dtmgp.baselines.vecchia import VecchiaDGP
 
 __all__ = [
     "Baseline",
@@ -22,10 +25,18 @@ __all__ = [
     "silverman_bandwidth",
     "scott_bandwidth",
     "ExactGP",
+    "BNNReLU",
+    "RandomFeatureDGP",
+    "VecchiaDGP",
 ]
 
 # name -> module that defines it
-_LAZY = {"ExactGP": "dtmgp.baselines.exact_gp"}
+_LAZY = {
+    "ExactGP": "dtmgp.baselines.exact_gp",
+    "BNNReLU": "dtmgp.baselines.bnn_relu",
+    "RandomFeatureDGP": "dtmgp.baselines.random_feature_dgp",
+    "VecchiaDGP": "dtmgp.baselines.vecchia",
+}
 
 
 def __getattr__(name: str) -> Any:
