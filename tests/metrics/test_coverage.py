@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from dtmgp.errors import InputError
-from dtmgp.metrics import coverage, interval_from_draws, pit
+from dtmgp.metrics import coverage, interval_from_draws, pit, pit_against_cdf
 
 
 def test_coverage_counts_the_closed_interval():
@@ -53,7 +53,27 @@ def test_pit_counts_by_hand_and_repeats_by_seed():
     assert pit(y, draws[:, None, :], random_state=3).shape == (1, 3)
 
 
+def test_exact_pit_is_uniform_with_and_without_atoms():
+    generator = np.random.default_rng(8)
+    y = generator.normal(size=5000)
+    np.testing.assert_array_equal(pit_against_cdf(y, stats.norm.cdf), stats.norm.cdf(y))
+    counts = generator.poisson(2.0, size=(1000, 5))
+    law = stats.poisson(2.0)
+    values = pit_against_cdf(counts, law.cdf, lambda t: law.cdf(t - 1), random_state=1)
+    # False-alarm rate 1e-3; the seeds are fixed. Without the randomisation atoms are left.
+    assert stats.kstest(values.ravel(), "uniform").pvalue > 1e-3
+    assert stats.kstest(pit_against_cdf(counts, law.cdf).ravel(), "uniform").pvalue < 1e-9
+    again = pit_against_cdf(counts, law.cdf, lambda t: law.cdf(t - 1), random_state=1)
+    assert values.tobytes() == again.tobytes()
+    by_hand = law.cdf(counts - 1) + np.random.default_rng(1).random((1000, 5)) * law.pmf(counts)
+    np.testing.assert_allclose(values, by_hand, atol=1e-14)
+
+
 def test_refusals():
+    with pytest.raises(InputError, match="left: got P"):
+        pit_against_cdf([0.5], lambda t: t, lambda t: t + 0.1)
+    with pytest.raises(InputError, match="cdf: got values outside"):
+        pit_against_cdf([0.5], lambda t: t + 1)
     with pytest.raises(InputError, match="lower > upper"):
         coverage([0.0], [1.0], [0.0])
     with pytest.raises(InputError, match="lower: got shape"):

@@ -66,6 +66,38 @@ def test_each_row_has_its_own_cdf():
     np.testing.assert_allclose(together, apart, atol=1e-14)
 
 
+@pytest.mark.parametrize("size", [1, 4, 60])
+def test_a_law_with_atoms_by_its_left_limits(size):
+    # P(Y = 0) = 0.4, otherwise exponential: the waiting time of a queue; and a binomial law. Oracle: the definition on
+    # a fine grid that holds both sides of every jump.
+    generator = np.random.default_rng(6)
+    draws = generator.exponential(size=(5, size)).round(2) * (generator.random((5, size)) > 0.3)
+    laws = [
+        (
+            lambda t: np.where(t < 0, 0.0, 1 - 0.6 * np.exp(-np.maximum(t, 0))),
+            lambda t: np.where(t <= 0, 0.0, 1 - 0.6 * np.exp(-np.maximum(t, 0))),
+        ),
+        (lambda t: stats.binom.cdf(t, 3, 0.3), lambda t: stats.binom.cdf(np.ceil(t) - 1, 3, 0.3)),
+    ]
+    points = np.arange(-100, 1000) / 100
+    for cdf, left in laws:
+        empirical = (draws[:, :, None] <= points).mean(axis=1), (draws[:, :, None] < points).mean(axis=1)
+        expected = np.maximum(np.abs(empirical[0] - cdf(points)), np.abs(empirical[1] - left(points))).max(
+            axis=-1
+        )
+        np.testing.assert_allclose(ks_against_cdf(draws, cdf, left), expected, atol=1e-12)
+        assert (ks_against_cdf(draws, cdf) >= expected - 1e-12).all()
+
+
+def test_the_true_law_with_an_atom_scores_its_sampling_error():
+    generator = np.random.default_rng(7)
+    draws = generator.exponential(size=20_000) * (generator.random(20_000) > 0.5)
+    law = (lambda t: 1 - 0.5 * np.exp(-t), lambda t: np.where(t == 0, 0.0, 1 - 0.5 * np.exp(-t)))
+    # below 1.95/sqrt(n) with probability 0.999 (continuous laws; less with atoms), and 0.5 without the left limits
+    assert ks_against_cdf(draws, *law) < 1.95 / np.sqrt(20_000)
+    assert ks_against_cdf(draws, law[0]) == pytest.approx(0.5)
+
+
 def test_refusals():
     with pytest.raises(InputError, match=r"\(3, 5\) and \(5, 3\).*transposed"):
         ks_statistic(np.zeros((3, 5)), np.zeros((5, 3)))

@@ -4,7 +4,7 @@ Draws are always on the last axis. Scores of single sites come back as arrays, a
 Nothing here knows a model or a simulator.
 """
 
-from dtmgp.metrics.coverage import coverage, interval_from_draws, pit
+from dtmgp.metrics.coverage import coverage, interval_from_draws, pit, pit_against_cdf
 from dtmgp.metrics.crps import crps, crps_gaussian, energy_score
 from dtmgp.metrics.ks import average_ks, ks_against_cdf, ks_statistic
 from dtmgp.metrics.point import gaussian_nlpd, rmse
@@ -20,6 +20,7 @@ __all__ = [
     "coverage",
     "interval_from_draws",
     "pit",
+    "pit_against_cdf",
     "wasserstein",
     "rmse",
     "gaussian_nlpd",

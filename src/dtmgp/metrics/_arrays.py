@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
@@ -83,3 +85,21 @@ def check_sites(sites: tuple[int, ...], rows: tuple[int, ...]) -> None:
             expected="one row of draws per observation",
             do="for replicates y (n, r), pass draws[:, None, :]" if len(sites) == len(rows) + 1 else "",
         )
+
+
+def probabilities(
+    name: str, cdf: Callable[[Float[np.ndarray, "..."]], ArrayLike], values: Float[np.ndarray, "..."]
+) -> Float[np.ndarray, "..."]:
+    """Return a cdf of the caller at ``values``, checked for shape and range."""
+    result = np.asarray(cdf(values), dtype=np.float64)
+    if result.shape != values.shape:
+        raise InputError(
+            name,
+            got=f"result of shape {result.shape}",
+            expected=f"the shape of its input, {values.shape}",
+        )
+    if not ((result >= 0.0) & (result <= 1.0)).all():
+        raise InputError(
+            name, got="values outside [0, 1] or NaN", expected="probabilities", do="check the parameters"
+        )
+    return result

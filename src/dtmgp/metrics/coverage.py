@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from dtmgp.errors import InputError
-from dtmgp.metrics._arrays import check_draws, check_sites, check_values, match_sites
+from dtmgp.metrics._arrays import check_draws, check_sites, check_values, match_sites, probabilities
 from dtmgp.random import RandomState, as_generator
 
 
@@ -63,3 +65,27 @@ def pit(y: ArrayLike, draws: ArrayLike, random_state: RandomState = None) -> Flo
     equal = (sample == sites[..., None]).sum(axis=-1)
     uniform = as_generator(random_state).random(sites.shape)
     return np.asarray((below + uniform * (equal + 1)) / (sample.shape[-1] + 1))
+
+
+def pit_against_cdf(
+    y: ArrayLike,
+    cdf: Callable[[Float[np.ndarray, "..."]], ArrayLike],
+    left: Callable[[Float[np.ndarray, "..."]], ArrayLike] | None = None,
+    random_state: RandomState = None,
+) -> Float[np.ndarray, "..."]:
+    """Probability integral transform ``F(y)``, y (...); for a law with atoms ``F(y-) + U (F(y) - F(y-))``.
+
+    ``cdf`` and ``left`` return ``P(Y <= y)`` and ``P(Y < y)`` in the shape of y; without ``left`` F is continuous and
+    nothing is random. Uniform on [0, 1] if y has the law F.
+
+    >>> pit_against_cdf([0.25, 0.5], lambda t: t)
+    array([0.25, 0.5 ])
+    """
+    sites = check_values("observations y", y)
+    at = probabilities("cdf", cdf, sites)
+    if left is None:
+        return at
+    before = probabilities("left", left, sites)
+    if (before > at).any():
+        raise InputError("left", got="P(Y < y) > P(Y <= y) at some site", expected="left limits of the cdf")
+    return np.asarray(before + as_generator(random_state).random(sites.shape) * (at - before))

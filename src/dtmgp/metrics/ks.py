@@ -9,7 +9,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from dtmgp.errors import InputError
-from dtmgp.metrics._arrays import check_draws, check_two_samples
+from dtmgp.metrics._arrays import check_draws, check_two_samples, probabilities
 from dtmgp.metrics._merged import merged_cdf_difference
 
 
@@ -46,29 +46,24 @@ def average_ks(truth: ArrayLike, draws: ArrayLike) -> float:
 
 
 def ks_against_cdf(
-    draws: ArrayLike, cdf: Callable[[Float[np.ndarray, "... S"]], ArrayLike]
+    draws: ArrayLike,
+    cdf: Callable[[Float[np.ndarray, "... S"]], ArrayLike],
+    left: Callable[[Float[np.ndarray, "... S"]], ArrayLike] | None = None,
 ) -> Float[np.ndarray, "..."]:
-    """One-sample statistic ``sup_t |F_draws(t) - F(t)|`` along the last axis, for a continuous cdf F.
+    """One-sample statistic ``sup_t |F_draws(t) - F(t)|`` along the last axis.
 
-    ``cdf`` receives the sorted draws (..., S), row by row the inputs of the caller, and returns F there, same shape.
-    If F jumps, the result is an upper bound: compare large samples by :func:`ks_statistic` then.
+    ``cdf`` receives the sorted draws (..., S), row by row the inputs of the caller, and returns ``F(t) = P(Y <= t)``,
+    same shape. If F jumps, pass its left limits ``P(Y < t)`` as ``left``; without them F is taken as continuous, and
+    the result for one that jumps is an upper bound.
 
     >>> ks_against_cdf([[0.1, 0.4, 0.6]], lambda t: t).round(3)  # against the uniform law
     array([0.4])
     """
     values = np.sort(check_draws("draws", draws), axis=-1)
     size = values.shape[-1]
-    probabilities = np.asarray(cdf(values), dtype=np.float64)
-    if probabilities.shape != values.shape:
-        raise InputError(
-            "cdf",
-            got=f"result of shape {probabilities.shape}",
-            expected=f"the shape of its input, {values.shape}",
-        )
-    if not ((probabilities >= 0.0) & (probabilities <= 1.0)).all():
-        raise InputError(
-            "cdf", got="values outside [0, 1] or NaN", expected="probabilities", do="check the parameters"
-        )
-    after = np.arange(1, size + 1) / size - probabilities
-    before = probabilities - np.arange(size) / size
-    return np.asarray(np.maximum(after, before).max(axis=-1))
+    at = probabilities("cdf", cdf, values)
+    before = at if left is None else probabilities("left", left, values)
+    # F grows between draws: its largest distances are at a draw from above and just before a draw from below
+    above = np.arange(1, size + 1) / size - at
+    below = before - np.arange(size) / size
+    return np.asarray(np.maximum(above, below).max(axis=-1))
