@@ -30,6 +30,7 @@ LEAVES = {
     "simulators",
     "baselines",
     "metrics",
+    "analysis",
     "plots",
     "report",
     "cli",
