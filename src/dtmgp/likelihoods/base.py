@@ -47,7 +47,19 @@ class AbstractLikelihood(nn.Module, abc.ABC):
         """``E log p(z | f)`` (..., n, W) under f's law: the data term of the ELBO."""
 
     def check_targets(self, y: np.ndarray) -> None:
-        """Refuse values of y that the likelihood gives no density."""
+        """Refuse values of y that have no density: here, those outside the domain of the warp."""
+        buffers = [*self.warp.parameters(), *self.warp.buffers()]
+        with torch.no_grad():
+            values = torch.as_tensor(y, dtype=torch.float64, device=buffers[0].device if buffers else None)
+            bad = ~(torch.isfinite(self.warp(values)) & torch.isfinite(self.warp.log_derivative(values)))
+        if bool(bad.any()):
+            raise InputError(
+                f"y for {type(self).__name__}",
+                got=f"{values[bad][0].item()!r}",
+                expected=f"finite numbers inside the domain of {type(self.warp).__name__}",
+                cause="a warp that needs positive outputs" if bool(torch.isfinite(values).all()) else "",
+                do="shift the outputs, or use YeoJohnson, which takes all numbers",
+            )
 
     def hermite_nodes(self, f: Gaussian) -> tuple[Tensor, Tensor]:
         """Values (K, ..., W) of f at Gauss-Hermite nodes, and their weights (K, 1, ..)."""
@@ -58,7 +70,7 @@ class AbstractLikelihood(nn.Module, abc.ABC):
 
 def check_counts(name: str, y: np.ndarray) -> None:
     """Non-negative whole numbers, or an error that shows the first other value."""
-    bad = ~((y >= 0) & (y == np.floor(y)))
+    bad = ~((y >= 0) & (y == np.floor(y)) & np.isfinite(y))
     if bad.any():
         raise InputError(
             f"y for {name}",

@@ -49,9 +49,19 @@ class AbstractComponents(abc.ABC):
     def variance(self) -> Tensor:
         """Variance."""
 
+    def bracket(self) -> tuple[Tensor, Tensor]:
+        """Ends (n, W) between which quantiles of the mixture are sought first."""
+        mean, spread = self.mean, self.variance.clamp(min=0.0).sqrt()
+        return (mean - 10.0 * spread).amin(0) - 1e-6, (mean + 10.0 * spread).amax(0) + 1e-6
+
     @abc.abstractmethod
     def draw(self, generator: torch.Generator | None = None) -> Tensor:
         """One draw each; differentiable in the parameters if ``reparametrised``."""
+
+
+def _home(value: Tensor, generator: torch.Generator | None) -> Tensor:
+    """The value where the generator lives: a generator on the CPU serves tensors of every device."""
+    return value if generator is None else value.to(generator.device)
 
 
 def _numpy(function: object, *arguments: Tensor) -> Tensor:
@@ -133,7 +143,7 @@ class StudentTComponents(AbstractComponents):
         """Normal over the root of a gamma variable, whose gradient torch knows."""
         shape = tuple(self.loc.shape)
         half = (0.5 * self.degrees).expand(shape)
-        chi = torch._standard_gamma(half, generator=generator)
+        chi = torch._standard_gamma(_home(half, generator), generator=generator).to(half.device)
         return self.loc + self.scale * standard_normal(shape, self.loc, generator) * torch.sqrt(half / chi)
 
 
@@ -165,7 +175,7 @@ class PoissonComponents(AbstractComponents):
 
     def draw(self, generator: torch.Generator | None = None) -> Tensor:
         """Counts as floats."""
-        return torch.poisson(self.rate, generator=generator)
+        return torch.poisson(_home(self.rate, generator), generator=generator).to(self.rate.device)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,8 +189,11 @@ class NegativeBinomialComponents(AbstractComponents):
     def log_prob(self, y: Tensor) -> Tensor:
         """Log probability of the count y."""
         r, total = self.size, self.size + self.rate
-        count = torch.lgamma(y + r) - torch.lgamma(r) - torch.lgamma(y + 1)
-        return count + r * torch.log(r / total) + torch.xlogy(y, self.rate / total)
+        # near Poisson r is large, and so are both terms of this difference: float32 would lose it
+        rising = (torch.lgamma(y.double() + r.double()) - torch.lgamma(r.double())).to(self.rate)
+        return (
+            rising - torch.lgamma(y + 1) - r * torch.log1p(self.rate / r) + torch.xlogy(y, self.rate / total)
+        )
 
     def cdf(self, y: Tensor) -> Tensor:
         """By SciPy: no gradient."""
@@ -200,8 +213,9 @@ class NegativeBinomialComponents(AbstractComponents):
     def draw(self, generator: torch.Generator | None = None) -> Tensor:
         """Poisson counts with a gamma rate."""
         size = self.size.expand_as(self.rate).contiguous()
-        gamma = torch._standard_gamma(size, generator=generator)
-        return torch.poisson(gamma * (self.rate / size), generator=generator)
+        gamma = torch._standard_gamma(_home(size, generator), generator=generator)
+        rate = gamma * _home(self.rate / size, generator)
+        return torch.poisson(rate, generator=generator).to(self.rate.device)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,7 +245,8 @@ class BernoulliComponents(AbstractComponents):
 
     def draw(self, generator: torch.Generator | None = None) -> Tensor:
         """0 or 1 as floats."""
-        return torch.bernoulli(self.probability, generator=generator)
+        found = torch.bernoulli(_home(self.probability, generator), generator=generator)
+        return found.to(self.probability.device)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -265,4 +280,9 @@ class CategoricalComponents(AbstractComponents):
         """Labels (S, n, 1) as floats."""
         lead, classes = self.log_probabilities.shape[:-1], self.log_probabilities.shape[-1]
         flat = self.mean.reshape(-1, classes)
-        return torch.multinomial(flat, 1, generator=generator).reshape(*lead, 1).to(flat)
+        return torch.multinomial(_home(flat, generator), 1, generator=generator).reshape(*lead, 1).to(flat)
+
+    def bracket(self) -> tuple[Tensor, Tensor]:
+        """Below the first label, and the last one."""
+        low = self.log_probabilities.new_full((*self.log_probabilities.shape[1:-1], 1), -1.0)
+        return low, torch.full_like(low, self.log_probabilities.shape[-1] - 1.0)

@@ -44,7 +44,7 @@ class NegativeBinomial(AbstractLikelihood):
 
     def __init__(self, outputs: int = 1, *, size: float = 5.0) -> None:
         super().__init__(outputs, outputs, outputs, None)
-        if not size > 0:
+        if not 0 < size < math.inf:
             raise InputError("NegativeBinomial size", got=repr(size), expected="a positive number")
         self.log_size = nn.Parameter(torch.full((outputs,), math.log(size)))
 

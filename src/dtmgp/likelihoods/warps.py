@@ -19,6 +19,11 @@ from dtmgp.errors import InputError
 class AbstractWarp(nn.Module, abc.ABC):
     """``forward``, ``inverse`` and ``log_derivative``, elementwise over (..., W)."""
 
+    @property
+    def affine(self) -> bool:
+        """Whether ``g`` is a straight line, so that moments pass through it in closed form."""
+        return False
+
     @abc.abstractmethod
     def forward(self, y: Tensor) -> Tensor:
         """``g(y)``."""
@@ -38,6 +43,11 @@ class IdentityWarp(AbstractWarp):
     >>> IdentityWarp().log_derivative(torch.tensor([3.0]))
     tensor([0.])
     """
+
+    @property
+    def affine(self) -> bool:
+        """True."""
+        return True
 
     def forward(self, y: Tensor) -> Tensor:
         """``g(y)``."""
@@ -65,10 +75,15 @@ class Standardise(AbstractWarp):
     def __init__(self, centre: npt.ArrayLike, scale: npt.ArrayLike) -> None:
         super().__init__()
         spread = torch.as_tensor(np.asarray(scale, dtype=np.float64), dtype=torch.get_default_dtype())
-        if not bool((spread > 0).all()):
+        if not bool((spread > 0).all() and torch.isfinite(spread).all()):
             raise InputError("Standardise", got=f"scale {scale!r}", expected="positive numbers")
         self.register_buffer("centre", torch.as_tensor(np.asarray(centre, dtype=np.float64)).to(spread))
         self.register_buffer("scale", spread)
+
+    @property
+    def affine(self) -> bool:
+        """True."""
+        return True
 
     def forward(self, y: Tensor) -> Tensor:
         """``g(y)``."""
@@ -86,7 +101,8 @@ class Standardise(AbstractWarp):
 class BoxCox(AbstractWarp):
     """``z = ((y - shift)^power - 1) / power``, the logarithm for power 0; for y above ``shift``.
 
-    The inverse limits z to the range of g, so that draws beyond it end at ``shift`` (or at a very large value).
+    Below ``shift`` z is ``-inf`` and the density 0. The inverse limits z to the range of g, so that draws beyond it end
+    at ``shift`` for a positive power (which holds this probability) and at a very large value for a negative one.
 
     >>> BoxCox(0.0)(torch.tensor([1.0]))
     tensor([0.])
@@ -106,15 +122,19 @@ class BoxCox(AbstractWarp):
 
     def forward(self, y: Tensor) -> Tensor:
         """``g(y)``."""
-        return _power(torch.log((y - self.shift).clamp(min=torch.finfo(y.dtype).tiny)), self.power)
+        above = y - self.shift
+        z = _power(torch.log(above.clamp(min=torch.finfo(y.dtype).tiny)), self.power)
+        return torch.where(above < 0, -torch.inf, z)
 
     def inverse(self, z: Tensor) -> Tensor:
         """``g^-1(z)``."""
         return self.shift + torch.exp(_inverse_power(z, self.power))
 
     def log_derivative(self, y: Tensor) -> Tensor:
-        """``(power - 1) log(y - shift)``."""
-        return (self.power - 1.0) * torch.log((y - self.shift).clamp(min=torch.finfo(y.dtype).tiny))
+        """``(power - 1) log(y - shift)``; ``-inf`` from ``shift`` down."""
+        above = y - self.shift
+        slope = (self.power - 1.0) * torch.log(above.clamp(min=torch.finfo(y.dtype).tiny))
+        return torch.where(above <= 0, -torch.inf, slope)
 
 
 class YeoJohnson(AbstractWarp):
@@ -152,22 +172,29 @@ def _power(log_y: Tensor, power: Tensor) -> Tensor:
     """``(y^power - 1) / power`` from ``log y``; near power 0 by its series, where the quotient cancels."""
     small = power.abs() < 1e-4
     safe = torch.where(small, torch.ones_like(power), power)
-    return torch.where(small, log_y * (1.0 + 0.5 * power * log_y), torch.expm1(safe * log_y) / safe)
+    step = power * log_y
+    series = log_y * (1.0 + step * (0.5 + step / 6.0))
+    return torch.where(small, series, torch.expm1(safe * log_y) / safe)
 
 
 def _inverse_power(z: Tensor, power: Tensor) -> Tensor:
     """``log y`` from z; ``1 + power z`` is kept positive."""
     small = power.abs() < 1e-4
     safe = torch.where(small, torch.ones_like(power), power)
-    inside = torch.log1p((safe * z).clamp(min=-1.0 + 1e-6)) / safe
-    return torch.where(small, z * (1.0 - 0.5 * power * z), inside)
+    # a positive power ends near y = 0, and the nearer the better; a negative one ends at infinity
+    edge = torch.where(safe > 0, torch.finfo(z.dtype).eps, 1e-6).to(z)
+    inside = torch.log1p(torch.maximum(safe * z, edge - 1.0)) / safe
+    step = power * z
+    return torch.where(small, z * (1.0 - step * (0.5 - step / 3.0)), inside)
 
 
 class QuantileWarp(AbstractWarp):
-    """A piecewise linear increasing map through knots (y_k, z_k), continued by its outer slopes; one per output.
+    """A piecewise linear increasing map through knots (y_k, z_k), continued by its outer slopes.
 
-    ``from_sample`` takes z as normal quantiles of a smoothed empirical law: then z is about standard normal whatever
-    the law of y was.
+    Knots and levels are (k,), for all outputs, or (W, k), one row per output.
+
+    >>> QuantileWarp([0.0, 1.0, 3.0], [-1.0, 0.0, 1.0])(torch.tensor([2.0, 5.0]))
+    tensor([0.5000, 2.0000])
     """
 
     knots: Tensor
@@ -195,7 +222,8 @@ class QuantileWarp(AbstractWarp):
         """Interpolated values and slopes, output by output."""
         values, slopes = [], []
         for column in range(value.shape[-1]):
-            a, b = start[column], end[column]
+            row = column if len(start) > 1 else 0
+            a, b = start[row], end[row]
             x = value[..., column].contiguous()
             k = torch.searchsorted(a, x.detach()).clamp(1, len(a) - 1)
             slope = (b[k] - b[k - 1]) / (a[k] - a[k - 1])
@@ -231,6 +259,11 @@ class Chain(AbstractWarp):
     def parts(self) -> list[AbstractWarp]:
         """The warps, first to last."""
         return [cast(AbstractWarp, warp) for warp in self.warps]
+
+    @property
+    def affine(self) -> bool:
+        """Whether all of them are."""
+        return all(warp.affine for warp in self.parts)
 
     def forward(self, y: Tensor) -> Tensor:
         """``g(y)``."""
