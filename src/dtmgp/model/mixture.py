@@ -11,6 +11,7 @@ import math
 import torch
 from torch import Tensor
 
+from dtmgp.errors import InputError
 from dtmgp.likelihoods import AbstractComponents, AbstractWarp, IdentityWarp, NormalComponents
 from dtmgp.likelihoods.base import hermite
 
@@ -36,6 +37,9 @@ class Mixture:
         law = self.components
         if isinstance(self.warp, IdentityWarp):
             return law.mean, law.variance
+        if self.warp.affine:
+            centre = self.warp.inverse(law.mean)
+            return centre, law.variance * torch.exp(-2.0 * self.warp.log_derivative(centre))
         if not isinstance(law, NormalComponents):
             return self._moments_by_quantiles()
         nodes, weights = hermite(MOMENT_NODES)
@@ -91,7 +95,8 @@ class Mixture:
         if not return_error:
             return total
         weights = torch.exp(joint - total)  # of mean 1
-        return total, weights.std(0, correction=0) / math.sqrt(samples)
+        error = weights.std(0, correction=0) / math.sqrt(samples)
+        return total, torch.where(torch.isfinite(total), error, torch.inf)  # no draw has any density there
 
     def cdf(self, y: Tensor) -> Tensor:
         """``P(Y <= y)`` per output, (n, W)."""
@@ -103,13 +108,14 @@ class Mixture:
 
     def quantiles(self, levels: Tensor) -> Tensor:
         """Quantiles (n, W, q) by bisection of the mixture's cdf between the extreme components' ones."""
+        if not bool(((levels > 0) & (levels < 1)).all()):
+            raise InputError(
+                "levels of quantiles", got=str(levels.tolist()), expected="numbers between 0 and 1"
+            )
         law = self.components
-        mean, spread = law.mean, law.variance.clamp(min=0.0).sqrt()
-        low = (mean - 10.0 * spread).amin(0) - 1e-6
-        high = (mean + 10.0 * spread).amax(0) + 1e-6
-        count = len(levels)
-        low, high = (end.unsqueeze(-1).repeat(*[1] * end.ndim, count) for end in (low, high))
-        wanted = levels.to(mean)
+        low, high = law.bracket()
+        wanted = levels.to(low)
+        low, high = (end.unsqueeze(-1).repeat(*[1] * end.ndim, len(levels)) for end in (low, high))
         for _ in range(10):  # tails that are heavier than normal ones
             width = high - low
             short_low = self._cdf_of(low) > wanted
@@ -118,11 +124,12 @@ class Mixture:
                 break
             low = torch.where(short_low, low - width, low)
             high = torch.where(short_high, high + width, high)
-        for _ in range(BISECTIONS if mean.dtype == torch.float64 else 32):
+        for _ in range(BISECTIONS if low.dtype == torch.float64 else 32):
             middle = 0.5 * (low + high)
             below = self._cdf_of(middle) < wanted
             low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-        found = high if not law.reparametrised else 0.5 * (low + high)
+        # of a discrete law the upper end is the quantile or a rounding error above it
+        found = 0.5 * (low + high) if law.reparametrised else high.floor()
         return torch.stack([self.warp.inverse(part) for part in found.unbind(-1)], dim=-1)
 
     def _cdf_of(self, z: Tensor) -> Tensor:
