@@ -1,8 +1,7 @@
-"""Compiled one-dimensional features of Matern-(p+1/2) kernels, Laplace being p = 0: 16 inputs side by side.
+"""Compiled one-dimensional features of Matern-(p+1/2) kernels on any nested points: 16 inputs side by side.
 
-``value_f = sum_j w_j(r, t) table[side, j, f]``, ``w = F(r) Q(t)[0]``: r to the centre, t to the outer neighbour, in
-dimensionless time. Derivatives: ``dw/dr = A w`` (A generates F) and ``dQ_0i/dt = kappa h_0 h_i``. Formulas as in
-``dtmgp.kernels._jit``. Arrays are flat; tables are (J, classes, 2, s, s).
+Formulas in ``dtmgp.ops.line.formulas``; dyadic points have a faster way, ``dtmgp.ops.line.dyadic``. Arrays are flat;
+tables are (J, classes, 2, s, s).
 """
 
 from __future__ import annotations
@@ -13,73 +12,59 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import types
 from numba.extending import intrinsic
 
+from dtmgp.ops.line import formulas
 from dtmgp.ops.simd import _jit as simd
-from dtmgp.ops.simd._jit import add, choose_below, exp_minus_one, fma, get, load, mul, put, store
+from dtmgp.ops.simd._jit import get, load, put
+from dtmgp.ops.simd.lanes import Lanes
 
 TILE = 16
-LONG = 400.0  # as in dtmgp.ops.line.kernels
-SPLIT = 3.0  # below, the incomplete gamma function is summed as a series, above as a complement
-SERIES = 28  # terms: z^28 8!/36! < 1e-17 at z = 3
+LONG = formulas.LONG
+
+
+class _Rows:
+    """Vectors one after the other in an array."""
+
+    def __init__(self, context, builder, kind, array, like):
+        self.builder, self.like = builder, like
+        first = simd._pointer(context, builder, kind, array, ir.Constant(ir.IntType(64), 0))
+        self.pointer = builder.bitcast(first, like.type.as_pointer())
+
+    def store(self, values):
+        for number, value in enumerate(values):
+            pointer = self.builder.gep(self.pointer, [ir.Constant(ir.IntType(64), number)])
+            self.builder.store(value.value, pointer).align = 4
 
 
 @intrinsic
-def _place_dyadic(typingctx, x, count, rate, base, low, middle, high, inner, outer, index, sign, cell):
-    """Distances, table and side of 16 inputs in a dyadic increment: ``t = h - r`` inside, ``LONG`` where open.
-
-    ``low, middle, high`` are the classes of the first, the inner and the last cell; ``base`` numbers the coordinate's
-    first table. NaN lies in cell 0 and keeps its distances.
-    """
+def _weights(typingctx, inner, outer, weight, state):
+    """``w`` (s, 16) for 16 pairs of distances; s is the length of the tuple ``state``."""
 
     def codegen(context, builder, signature, args):
-        x_, count_, rate_, base_, low_, middle_, high_ = args[:7]
-        kind, lanes = x_.type, x.lanes
-        integer = ir.VectorType(ir.IntType(32), lanes)
-
-        def number(value):
-            return ir.Constant(kind, [ir.Constant(kind.element, value)] * lanes)
-
-        def whole(value):
-            return simd._splat(builder, builder.trunc(value, integer.element), lanes)
-
-        def out(position, value):
-            to = simd._pointer(
-                context, builder, signature.args[position], args[position], ir.Constant(ir.IntType(64), 0)
-            )
-            builder.store(value, builder.bitcast(to, value.type.as_pointer())).align = 4
-
-        zero, one = number(0.0), number(1.0)
-        size = simd._splat(builder, builder.sitofp(count_, kind.element), lanes)
-        inside = builder.select(builder.fcmp_ordered(">", x_, zero), x_, zero)
-        inside = builder.select(builder.fcmp_ordered("<", inside, one), inside, one)
-        here = builder.fptosi(builder.fmul(inside, size), integer)
-        top = builder.sub(whole(count_), ir.Constant(integer, [ir.Constant(integer.element, 1)] * lanes))
-        is_last = builder.icmp_signed(">=", here, top)
-        here = builder.select(is_last, top, here)
-        is_first = builder.icmp_signed("==", here, ir.Constant(integer, None))
-        half = builder.fdiv(number(0.5), size)
-        place = builder.fadd(builder.sitofp(here, kind), number(0.5))
-        offset = builder.fsub(x_, builder.fdiv(place, size))  # count is a power of two: exact
-        falling = builder.fcmp_ordered(">", offset, zero)
-        distance = builder.select(falling, offset, builder.fneg(offset))
-        scale = simd._splat(builder, rate_, lanes)
-        time = builder.fmul(builder.fsub(half, distance), scale)
-        time = builder.select(builder.fcmp_ordered("<", time, zero), zero, time)
-        time = builder.select(builder.fcmp_ordered(">", time, number(LONG)), number(LONG), time)
-        is_open = builder.select(falling, is_last, is_first)
-        missing = builder.and_(is_open, builder.fcmp_ordered("==", x_, x_))
-        time = builder.select(missing, number(LONG), time)
-        table = builder.select(is_last, whole(high_), builder.select(is_first, whole(low_), whole(middle_)))
-        table = builder.add(table, whole(base_))
-        table = builder.add(builder.add(table, table), builder.zext(falling, integer))
-        out(7, builder.fmul(distance, scale))
-        out(8, time)
-        out(9, table)
-        out(10, builder.select(falling, one, builder.fneg(one)))
-        out(11, here)
+        r, t = Lanes(builder, args[0]), Lanes(builder, args[1])
+        found = formulas.weights(state.count - 1, r, t)
+        _Rows(context, builder, weight, args[2], args[0]).store(found.values)
         return context.get_dummy_value()
 
-    long = types.int64
-    return types.void(x, long, x.scalar, long, long, long, long, inner, outer, index, sign, cell), codegen
+    return types.void(inner, outer, weight, state), codegen
+
+
+@intrinsic
+def _slopes(typingctx, inner, outer, weight, by_inner, by_outer, state):
+    """``w``, ``dw/dr`` and ``dw/dt``."""
+
+    def codegen(context, builder, signature, args):
+        r, t = Lanes(builder, args[0]), Lanes(builder, args[1])
+        found = formulas.weights(state.count - 1, r, t)
+        for place, kind, values in zip(
+            args[2:5],
+            (weight, by_inner, by_outer),
+            (found.values, *formulas.slopes(state.count - 1, found)),
+            strict=True,
+        ):
+            _Rows(context, builder, kind, place, args[0]).store(values)
+        return context.get_dummy_value()
+
+    return types.void(inner, outer, weight, by_inner, by_outer, state), codegen
 
 
 @numba.njit(nogil=True, forceinline=True)
@@ -96,18 +81,8 @@ def _locate(x, ends, start, count):
 
 
 @numba.njit(nogil=True, forceinline=True)
-def _place(
-    lanes, tile, j, start, count, dyadic, points, kinds, classes, rate, inner, outer, index, sign, cell
-):
+def _place(tile, j, start, count, points, kinds, classes, rate, inner, outer, index, sign, cell):
     """Distances, table and side of 16 inputs in one increment of coordinate j."""
-    if dyadic:
-        low, middle = np.int64(kinds[start]), np.int64(kinds[start + count // 2])
-        if count > 2:
-            middle = np.int64(kinds[start + 1])
-        high = np.int64(kinds[start + count - 1])
-        x = load(lanes, tile, j * TILE, 0)
-        _place_dyadic(x, count, rate, j * classes, low, middle, high, inner, outer, index, sign, cell)
-        return
     size = kinds.shape[0]
     kind = tile.dtype.type
     for lane in range(TILE):
@@ -134,103 +109,14 @@ def _transpose_in(x, first, valid, dim, tile):
             put(tile, j * TILE + lane, get(x, base + j))
 
 
-@numba.njit(nogil=True, forceinline=True)
-def _gammas(lanes, z, decay, terms, inverse, gammas):
-    """``P(k, z)`` for k = 1..terms into ``gammas``; ``decay = exp(-z)``; ``inverse[k] = 1/k``."""
-    kind = gammas.dtype.type
-    if terms == 1:
-        store(mul(exp_minus_one(mul(z, kind(-1))), kind(-1)), gammas, 0, 0)
-        return
-    one = add(lanes, kind(1))
-    series = one
-    for k in range(SERIES, 0, -1):
-        series = fma(mul(series, z), get(inverse, terms + k), one)
-    power = decay
-    tail = decay
-    for k in range(1, terms):
-        power = mul(mul(power, z), get(inverse, k))
-        store(power, gammas, (k - 1) * TILE, 0)  # z^k e^-z / k!
-        tail = add(tail, power)
-    power = mul(mul(power, z), get(inverse, terms))
-    value = choose_below(z, kind(SPLIT), mul(power, series), fma(tail, kind(-1), one))
-    store(value, gammas, (terms - 1) * TILE, 0)
-    for k in range(terms - 1, 0, -1):
-        value = add(load(lanes, gammas, (k - 1) * TILE, 0), value)
-        store(value, gammas, (k - 1) * TILE, 0)
-
-
-@numba.njit(nogil=True, forceinline=True)
-def _weights(lanes, inner, outer, size, noise_row, nilpotent, inverse, gammas, first, weight):
-    """``w = F(r) Q(t)[0]`` (s, 16); ``first`` keeps ``Q(t)[0]``."""
-    kind = inner.dtype.type
-    r, t = load(lanes, inner, 0, 0), load(lanes, outer, 0, 0)
-    z = add(t, t)
-    terms = 2 * size - 1
-    decay = add(exp_minus_one(mul(z, kind(-1))), kind(1))
-    _gammas(lanes, z, decay, terms, inverse, gammas)
-    for i in range(size):
-        value = lanes
-        for k in range(terms):
-            value = fma(load(lanes, gammas, k * TILE, 0), get(noise_row, i * terms + k), value)
-        store(value, first, i * TILE, 0)
-    decay = add(exp_minus_one(mul(r, kind(-1))), kind(1))
-    for j in range(size):
-        value = lanes
-        power = decay
-        for k in range(size):
-            partial = lanes
-            for i in range(size):
-                partial = fma(
-                    load(lanes, first, i * TILE, 0), get(nilpotent, (k * size + j) * size + i), partial
-                )
-            value = fma(partial, power, value)
-            power = mul(power, r)
-        store(value, weight, j * TILE, 0)
-
-
-@numba.njit(nogil=True, forceinline=True)
-def _slopes(
-    lanes, inner, outer, size, kappa, response, generator, nilpotent, first, weight, by_inner, by_outer
-):
-    """``dw/dr = A w`` and ``dw/dt = F(r) kappa h_0(t) h(t)``; overwrites ``first``."""
-    kind = inner.dtype.type
-    r, t = load(lanes, inner, 0, 0), load(lanes, outer, 0, 0)
-    decay = add(exp_minus_one(mul(t, kind(-2))), kind(1))
-    h0 = lanes
-    for i in range(size):
-        h = lanes
-        for k in range(size - 1, -1, -1):
-            h = add(mul(h, t), get(response, i * size + k))
-        if i == 0:
-            h0 = h
-        store(mul(mul(mul(h0, h), decay), kappa), first, i * TILE, 0)
-    decay = add(exp_minus_one(mul(r, kind(-1))), kind(1))
-    for j in range(size):
-        value, slope = lanes, lanes
-        power = decay
-        for k in range(size):
-            partial = lanes
-            for i in range(size):
-                partial = fma(
-                    load(lanes, first, i * TILE, 0), get(nilpotent, (k * size + j) * size + i), partial
-                )
-            value = fma(partial, power, value)
-            power = mul(power, r)
-            slope = fma(load(lanes, weight, k * TILE, 0), get(generator, j * size + k), slope)
-        store(value, by_outer, j * TILE, 0)
-        store(slope, by_inner, j * TILE, 0)
-
-
 @numba.njit(cache=True, nogil=True)
 def forward(
-    x, rates, tables, points, kinds, starts, counts, dyadic, classes, size, top, begin, end,
-    noise_row, nilpotent, inverse, values, places,
+    x, rates, tables, points, kinds, starts, counts, classes, state, top, begin, end, values, places
 ):  # fmt: skip
     """Values and positions of the inputs ``begin .. end``."""
-    dim, increments, dtype = rates.shape[0], starts.shape[0], x.dtype
+    dim, increments, dtype, size = rates.shape[0], starts.shape[0], x.dtype, len(state)
     inner, outer, sign = np.empty(TILE, dtype), np.empty(TILE, dtype), np.empty(TILE, dtype)
     index, cell = np.empty(TILE, np.int32), np.empty(TILE, np.int32)
-    gammas, first = np.empty(2 * size * TILE, dtype), np.empty(size * TILE, dtype)
     weight = np.empty(size * TILE, dtype)
     lanes, tile = simd.exact16(x), np.empty(dim * TILE, dtype)
     for base in range(begin, end, TILE):
@@ -239,10 +125,10 @@ def forward(
         for j in range(dim):
             for k in range(increments):
                 _place(
-                    lanes, tile, j, starts[k], counts[k], dyadic, points, kinds, classes, rates[j],
+                    tile, j, starts[k], counts[k], points, kinds, classes, rates[j],
                     inner, outer, index, sign, cell,
                 )  # fmt: skip
-                _weights(lanes, inner, outer, size, noise_row, nilpotent, inverse, gammas, first, weight)
+                _weights(load(lanes, inner, 0, 0), load(lanes, outer, 0, 0), weight, state)
                 if size == 1:
                     for lane in range(valid):
                         at = ((base + lane) * dim + j) * top + k
@@ -262,14 +148,13 @@ def forward(
 
 @numba.njit(cache=True, nogil=True)
 def backward(
-    x, rates, tables, points, kinds, starts, counts, dyadic, classes, size, top, begin, end,
-    noise_row, nilpotent, inverse, kappa, response, generator, grad, by_x, by_rate, by_tables, want_tables,
+    x, rates, tables, points, kinds, starts, counts, classes, state, top, begin, end,
+    grad, by_x, by_rate, by_tables, want_tables,
 ):  # fmt: skip
     """Gradients of the inputs ``begin .. end``; those of rates and tables (float64) are added to the buffers."""
-    dim, increments, dtype = rates.shape[0], starts.shape[0], x.dtype
+    dim, increments, dtype, size = rates.shape[0], starts.shape[0], x.dtype, len(state)
     inner, outer, sign = np.empty(TILE, dtype), np.empty(TILE, dtype), np.empty(TILE, dtype)
     index, cell = np.empty(TILE, np.int32), np.empty(TILE, np.int32)
-    gammas, first = np.empty(2 * size * TILE, dtype), np.empty(size * TILE, dtype)
     weight, by_inner = np.empty(size * TILE, dtype), np.empty(size * TILE, dtype)
     by_outer, total = np.empty(size * TILE, dtype), np.empty(TILE, dtype)
     lanes, tile = simd.exact16(x), np.empty(dim * TILE, dtype)
@@ -281,14 +166,10 @@ def backward(
             rate_sum = 0.0
             for k in range(increments):
                 _place(
-                    lanes, tile, j, starts[k], counts[k], dyadic, points, kinds, classes, rates[j],
+                    tile, j, starts[k], counts[k], points, kinds, classes, rates[j],
                     inner, outer, index, sign, cell,
                 )  # fmt: skip
-                _weights(lanes, inner, outer, size, noise_row, nilpotent, inverse, gammas, first, weight)
-                _slopes(
-                    lanes, inner, outer, size, kappa, response, generator, nilpotent, first, weight,
-                    by_inner, by_outer,
-                )  # fmt: skip
+                _slopes(load(lanes, inner, 0, 0), load(lanes, outer, 0, 0), weight, by_inner, by_outer, state)
                 for lane in range(valid):
                     at = ((base + lane) * dim + j) * top + k * size
                     table = np.int64(get(index, lane)) * size * size

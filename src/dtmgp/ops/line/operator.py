@@ -1,56 +1,70 @@
 """The compiled one-dimensional features as torch operators: CPU, float32 and float64, Laplace and Matern kernels."""
 
-from functools import cache
+import math
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from dtmgp.kernels.matern import _impulse_response, _nilpotent_powers, _noise_coefficients
 from dtmgp.ops import threads
 from dtmgp.ops.line import _jit
+from dtmgp.ops.line.dyadic import _jit as dyadic_jit
 
 # numba's own annotations do not know the arguments
 forward: Any = _jit.forward
 backward: Any = _jit.backward
+dyadic_forward: Any = dyadic_jit.forward
+dyadic_backward: Any = dyadic_jit.backward
+TILE = dyadic_jit.TILE
 
 
-@cache
-def _constants(order: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    inverse = 1.0 / np.maximum(np.arange(2 * order + 2 + _jit.SERIES), 1)
-    return tuple(
-        np.ascontiguousarray(a, dtype).ravel()
-        for a in (_noise_coefficients(order)[0], _nilpotent_powers(order), inverse)
-    )  # type: ignore[return-value]
+def _flat(tensor: Tensor) -> np.ndarray:
+    found: np.ndarray = tensor.detach().contiguous().numpy().reshape(-1)
+    return found
 
 
-@cache
-def _slope_constants(order: int, dtype: np.dtype) -> tuple[Any, np.ndarray, np.ndarray]:
-    powers, response = _nilpotent_powers(order), _impulse_response(order)
-    size = order + 1
-    generator = (powers[1] if order else np.zeros((1, 1))) - np.eye(size)
-    # dQ_00/dt = kappa h_0^2: kappa from Q_00(inf) = 1
-    factorials = np.cumprod([1.0, *range(1, 2 * order + 1)])
-    integral = factorials / 2.0 ** np.arange(1, 2 * order + 2)
-    kappa = 1.0 / (integral @ np.convolve(response[0], response[0]))
-    return dtype.type(kappa), response.astype(dtype).ravel(), generator.astype(dtype).ravel()
+class _Dyadic:
+    """Constants as the compiled functions want them: coordinates repeated to vectors, classes by increment."""
+
+    def __init__(self, rates: Tensor, tables: Tensor, kinds: Tensor, increments: Tensor, dtype: Any) -> None:
+        starts, counts = increments.numpy()
+        places = starts[:, None] + np.stack([0 * counts, np.minimum(1, counts - 1), counts - 1], axis=1)
+        self.classes = kinds.numpy()[places]  # (K, 3): of the first, the inner and the last cell
+        self.shape, self.dim = tables.shape, len(rates)
+        self.phases = self.dim // math.gcd(self.dim, TILE)
+        self.repeats = self.phases * TILE // self.dim
+        self.counts, self.inverses = counts.astype(dtype), (1.0 / counts).astype(dtype)
+        self.rates = np.tile(rates.detach().numpy(), self.repeats)
+        size = tables.shape[-1]
+        by_increment = tables.detach().numpy()[:, self.classes].reshape(self.dim, -1)  # (J, K 3 2 s s)
+        wide = np.tile(by_increment, (self.repeats, 1)).reshape(self.phases, TILE, -1)
+        self.tables = np.ascontiguousarray(wide.transpose(0, 2, 1)).reshape(-1)
+        self.state = (0,) * size
+
+    def fold(self, wide: np.ndarray) -> np.ndarray:
+        """Sums (.., phases, n, 16) over ranges of inputs to (J, n)."""
+        total = wide.sum(0).reshape(self.phases, -1, TILE).transpose(0, 2, 1)
+        found: np.ndarray = total.reshape(self.repeats, self.dim, -1).sum(0)
+        return found
+
+    def by_class(self, found: np.ndarray) -> np.ndarray:
+        """Gradients (J, K 3 2 s s) of the increments' tables to those of the classes."""
+        out = np.zeros(self.shape)
+        parts = found.reshape(self.dim, *self.classes.shape, *self.shape[2:])
+        for k, row in enumerate(self.classes.tolist()):
+            for cell, kind in enumerate(row):
+                out[:, kind] += parts[:, k, cell]  # classes that do not occur have gradient 0
+        return out
 
 
 def _arguments(
-    x: Tensor,
-    rates: Tensor,
-    tables: Tensor,
-    points: Tensor,
-    kinds: Tensor,
-    increments: Tensor,
-    dyadic: bool,
-    top: int,
+    rates: Tensor, tables: Tensor, points: Tensor, kinds: Tensor, increments: Tensor, top: int
 ) -> tuple[Any, ...]:
-    classes, size = tables.shape[1], tables.shape[-1]
-    arrays = [t.detach().contiguous().numpy().reshape(-1) for t in (x, rates, tables, points, kinds)]
+    """Of the compiled functions for any points, up to ``top``."""
     starts, counts = increments.numpy()
-    return *arrays, starts, counts, dyadic, classes, size, top
+    arrays = [_flat(t) for t in (rates, tables, points, kinds)]
+    return *arrays, starts, counts, tables.shape[1], (0,) * tables.shape[-1], top
 
 
 @torch.library.custom_op("dtmgp::line", mutates_args=(), device_types="cpu")
@@ -68,15 +82,22 @@ def _line(
     rows, dim = x.shape
     values = x.new_empty(rows, dim, top)
     places = torch.empty(rows, dim, top, dtype=torch.int32)
-    if rows:
-        arguments = _arguments(x, rates, tables, points, kinds, increments, dyadic, top)
-        constants = _constants(tables.shape[-1] - 1, arguments[0].dtype)
-        out = values.numpy().reshape(-1), places.numpy().reshape(-1)
+    if not rows:
+        return values, places
+    given, out = _flat(x), (values.numpy().reshape(-1), places.numpy().reshape(-1))
+    if dyadic:
+        at = _Dyadic(rates, tables, kinds, increments, given.dtype)
+        constants = at.rates, at.tables, at.counts, at.inverses, top
 
         def task(_: int, start: int, stop: int) -> None:
-            forward(*arguments, start, stop, *constants, *out)
+            dyadic_forward(given, *constants, start * dim, stop * dim, at.state, *out)
+    else:
+        arguments = _arguments(rates, tables, points, kinds, increments, top)
 
-        threads.run(task, threads.shares(rows, rows * dim * top * 5.0 * tables.shape[-1]))
+        def task(_: int, start: int, stop: int) -> None:
+            forward(given, *arguments, start, stop, *out)
+
+    threads.run(task, threads.shares(rows, rows * dim * top * tables.shape[-1] * (1.0 if dyadic else 5.0)))
     return values, places
 
 
@@ -100,33 +121,33 @@ def _line_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of x, rates and tables; the last two are 0 if not wanted."""
     rows, dim = x.shape
-    by_x = torch.zeros_like(x, memory_format=torch.contiguous_format)
-    arguments = _arguments(x, rates, tables, points, kinds, increments, dyadic, top)
-    order, dtype = tables.shape[-1] - 1, arguments[0].dtype
-    constants = _constants(order, dtype) + _slope_constants(order, dtype)
-    ranges = threads.shares(rows, rows * dim * top * 15.0 * tables.shape[-1])
-    by_rates, by_tables = np.zeros((len(ranges), dim)), np.zeros((len(ranges), tables.numel()))
-    upstream, out = grad.contiguous().numpy().reshape(-1), by_x.numpy().reshape(-1)
+    by_x = torch.empty_like(x, memory_format=torch.contiguous_format)
+    given, upstream, out = _flat(x), _flat(grad), by_x.numpy().reshape(-1)
+    ranges = threads.shares(rows, rows * dim * top * tables.shape[-1] * (2.0 if dyadic else 15.0))
+    if dyadic:
+        at = _Dyadic(rates, tables, kinds, increments, given.dtype)
+        constants = at.rates, at.tables, at.counts, at.inverses, top
+        turns, sums = (np.zeros((len(ranges), a.size if want_tables else 0)) for a in (at.rates, at.tables))
 
-    def task(number: int, start: int, stop: int) -> None:
-        backward(
-            *arguments,
-            start,
-            stop,
-            *constants,
-            upstream,
-            out,
-            by_rates[number],
-            by_tables[number],
-            want_tables,
-        )
+        def task(number: int, start: int, stop: int) -> None:
+            rest = turns[number], sums[number], want_tables
+            dyadic_backward(given, *constants, start * dim, stop * dim, at.state, upstream, out, *rest)
 
-    threads.run(task, ranges)
-    return (
-        by_x,
-        torch.from_numpy(by_rates.sum(0)).to(rates.dtype),
-        torch.from_numpy(by_tables.sum(0)).to(tables.dtype).reshape(tables.shape),
-    )
+        threads.run(task, ranges)
+        if not want_tables:
+            return by_x, torch.zeros_like(rates), torch.zeros_like(tables)
+        by_rates, by_tables = at.fold(turns)[:, 0] / rates.detach().numpy(), at.by_class(at.fold(sums))
+    else:
+        arguments = _arguments(rates, tables, points, kinds, increments, top)
+        turns, sums = np.zeros((len(ranges), dim)), np.zeros((len(ranges), tables.numel()))
+
+        def task(number: int, start: int, stop: int) -> None:
+            rest = turns[number], sums[number], want_tables
+            backward(given, *arguments, start, stop, upstream, out, *rest)
+
+        threads.run(task, ranges)
+        by_rates, by_tables = turns.sum(0), sums.sum(0).reshape(tables.shape)
+    return by_x, torch.from_numpy(by_rates).to(rates.dtype), torch.from_numpy(by_tables).to(tables.dtype)
 
 
 @_line_backward.register_fake

@@ -254,60 +254,62 @@ def prefetch(typingctx, array, index):
     return types.void(array, types.int64), codegen
 
 
-@intrinsic
-def exp_minus_one(typingctx, vector):
-    """``exp(x) - 1`` for ``x <= 0``, to about one unit in the last place, also relatively to small results.
+# -- rows of vectors to vectors of rows -------------------------------------------------------------------------
+def _interleave(count, back):
+    """``count`` vectors side by side to numbers of one input side by side, or ``back``."""
 
-    ``x = n ln 2 + r``; ``exp(r) - 1`` is its Taylor sum (|r| <= 0.35: 7 terms in float32, 13 in float64); times
-    ``2^n`` plus ``2^n - 1``. -1 below the smallest exponent.
-    """
-    double = vector.scalar.bitwidth == 64
-    terms, bias, shift = (14, 1023, 52) if double else (8, 127, 23)
-    high, low = (
-        (0.693147180369123816490, 1.90821492927058770002e-10) if double else (0.693359375, -2.12194440e-4)
-    )
-    lowest = -700.0 if double else -86.0
+    @intrinsic
+    def move(typingctx, source, start, target, to):
+        def codegen(context, builder, signature, args):
+            kind = ir.VectorType(context.get_value_type(source.dtype), 16)
+            ends = []
+            for array, given, index in ((source, args[0], args[1]), (target, args[2], args[3])):
+                pointer = _pointer(context, builder, array, given, index)
+                ends.append(builder.bitcast(pointer, kind.as_pointer()))
+            align = 8 if isinstance(kind.element, ir.DoubleType) else 4
 
-    def codegen(context, builder, signature, args):
-        x = args[0]
-        kind, lanes, scalar = x.type, vector.lanes, context.get_value_type(vector.scalar)
-        integer = ir.VectorType(ir.IntType(vector.scalar.bitwidth), lanes)
+            def at(pointer, number):
+                return builder.gep(pointer, [ir.Constant(ir.IntType(64), number)])
 
-        def constant(value):
-            return ir.Constant(kind, [ir.Constant(scalar, value)] * lanes)
+            given = []
+            for n in range(count):
+                given.append(builder.load(at(ends[0], n)))
+                given[-1].align = align
+            for n in range(count):
+                # entry e of the result is entry taken[e] of the given vectors, one after the other
+                wanted = range(n * 16, (n + 1) * 16)
+                if back:
+                    taken = [(e % 16) * count + e // 16 for e in wanted]
+                else:
+                    taken = [(e % count) * 16 + e // count for e in wanted]
+                builder.store(_gathered(builder, given, taken), at(ends[1], n)).align = align
+            return context.get_dummy_value()
 
-        def whole(value):
-            return ir.Constant(integer, [ir.Constant(integer.element, value)] * lanes)
+        return types.void(source, types.int64, target, types.int64), codegen
 
-        x = builder.select(builder.fcmp_ordered("<", x, constant(lowest)), constant(lowest), x)
-        rounding = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(kind, [kind]), f"llvm.rint.{_name(vector)}"
-        )
-        n = builder.call(rounding, [builder.fmul(x, constant(1.4426950408889634))])
-        rest = _multiply_add(builder, vector, n, constant(-high), x)
-        rest = _multiply_add(builder, vector, n, constant(-low), rest)
-        factorial = 1.0
-        factors = [1.0]
-        for k in range(2, terms):
-            factorial *= k
-            factors.append(1.0 / factorial)
-        value = constant(factors[-1])
-        for factor in factors[-2::-1]:
-            value = _multiply_add(builder, vector, value, rest, constant(factor))
-        value = builder.fmul(value, rest)
-        power = builder.add(builder.fptosi(n, integer), whole(bias))
-        power = builder.bitcast(builder.shl(power, whole(shift)), kind)
-        return _multiply_add(builder, vector, power, value, builder.fsub(power, constant(1.0)))
-
-    return vector(vector), codegen
+    return move
 
 
-@intrinsic
-def choose_below(typingctx, a, bound, low, high):
-    """``low`` where ``a < bound``, ``high`` elsewhere; ``bound`` is a scalar of the vectors' type."""
+def _gathered(builder, given, taken):
+    """A vector of entries of several vectors: two at a time."""
+    kind = given[0].type
+    total = None
+    for pair in range(0, len(given), 2):
+        left = given[pair]
+        right = given[pair + 1] if pair + 1 < len(given) else ir.Constant(kind, ir.Undefined)
+        inside = [pair * 16 <= e < (pair + 2) * 16 for e in taken]
+        lanes = [e - pair * 16 if here else 0 for e, here in zip(taken, inside)]
+        part = builder.shuffle_vector(left, right, _lanes(lanes))
+        if total is not None:
+            keep = [16 + n if here else n for n, here in enumerate(inside)]
+            part = builder.shuffle_vector(total, part, _lanes(keep))
+        total = part
+    return total
 
-    def codegen(context, builder, signature, args):
-        value, limit, left, right = args
-        return builder.select(builder.fcmp_ordered("<", value, _splat(builder, limit, a.lanes)), left, right)
 
-    return a(a, a.scalar, low, high), codegen
+def _lanes(numbers):
+    return ir.Constant(ir.VectorType(ir.IntType(32), len(numbers)), numbers)
+
+
+spread2, spread3, spread4 = (_interleave(count, False) for count in (2, 3, 4))
+collect2, collect3, collect4 = (_interleave(count, True) for count in (2, 3, 4))
