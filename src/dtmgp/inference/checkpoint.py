@@ -57,10 +57,19 @@ def load_checkpoint(path: str | Path, state: Training, fingerprint: Fingerprint)
             do="delete the file, or give another path",
         )
     own = state.model.state_dict()
-    model = {name: torch.from_numpy(arrays[f"model.{name}"]) for name in own}
-    state.model.load_state_dict(model)
+    stored = {name.removeprefix("model."): a for name, a in arrays.items() if name.startswith("model.")}
+    if {n: v.numel() for n, v in own.items()} != {n: a.size for n, a in stored.items()}:
+        raise InputError(
+            f"checkpoint {path}",
+            got=f"{len(stored)} tensors of other names or sizes",
+            expected=f"the {len(own)} tensors of this model",
+            cause="the architecture has changed since it was written",
+            do="delete the file, or give another path",
+        )
+    # files have no zero-dimensional arrays
+    state.model.load_state_dict({name: torch.from_numpy(stored[name]).view(own[name].shape) for name in own})
     state.best_state = {
-        name: torch.from_numpy(arrays[f"best.{name}"]).to(own[name].device)
+        name: torch.from_numpy(arrays[f"best.{name}"]).view(own[name].shape).to(own[name].device)
         for name in own
         if f"best.{name}" in arrays
     }
@@ -68,7 +77,8 @@ def load_checkpoint(path: str | Path, state: Training, fingerprint: Fingerprint)
     for name, array in arrays.items():
         if name.startswith("optimiser."):
             _, number, slot = name.split(".", 2)
-            slots.setdefault(int(number), {})[slot] = torch.from_numpy(array)
+            value = torch.from_numpy(array)
+            slots.setdefault(int(number), {})[slot] = value.reshape(()) if slot == "step" else value
     state.optimiser.load_state_dict(
         {"state": slots, "param_groups": state.optimiser.state_dict()["param_groups"]}
     )

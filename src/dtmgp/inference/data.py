@@ -15,6 +15,9 @@ from dtmgp.errors import InputError
 class Batch(NamedTuple):
     """``x`` (B, d) distinct inputs; ``y`` (M, W) runs; ``group`` (M,) the input of every run; ``total`` runs in all.
 
+    ``weight`` is the batch's mean number of replicates over that of all inputs: with it, the mean over a random batch
+    of inputs is an unbiased estimate of the mean over all runs. It is 1 for equal numbers.
+
     >>> Batch.of(torch.zeros(2, 1), torch.zeros(2, 1)).group
     tensor([0, 1])
     """
@@ -23,6 +26,7 @@ class Batch(NamedTuple):
     y: Tensor
     group: Tensor
     total: int
+    weight: float = 1.0
 
     @classmethod
     def of(cls, x: Tensor, y: Tensor, total: int | None = None) -> Batch:
@@ -40,8 +44,10 @@ class Runs(NamedTuple):
     @classmethod
     def group(cls, x: np.ndarray, y: np.ndarray, dtype: torch.dtype = torch.float32) -> Runs:
         """Group equal rows of x (n, d); y (n, W). Inputs keep the order of their first appearance."""
-        if len(x) != len(y) or x.ndim != 2 or y.ndim != 2:
-            raise InputError("runs", got=f"shapes {x.shape} and {y.shape}", expected="(n, d) and (n, W)")
+        if x.ndim != 2 or y.ndim != 2 or len(x) != len(y) or not len(x):
+            raise InputError(
+                "runs", got=f"shapes {x.shape} and {y.shape}", expected="(n, d) and (n, W), n > 0"
+            )
         distinct, first, inverse = np.unique(x, axis=0, return_index=True, return_inverse=True)
         appearance = np.argsort(first, kind="stable")
         rank = np.empty_like(appearance)
@@ -78,10 +84,14 @@ class Runs(NamedTuple):
         ends = counts.cumsum(0)
         place = torch.arange(len(group), device=inputs.device) - (ends - counts)[group]
         rows = self.start[:-1][inputs][group] + place
-        return Batch(self.x[inputs], self.y[rows], group, len(self.y) if total is None else total)
+        if total is not None:
+            return Batch(self.x[inputs], self.y[rows], group, total)
+        weight = len(group) * len(self.x) / max(1, len(inputs) * len(self.y))
+        return Batch(self.x[inputs], self.y[rows], group, len(self.y), weight)
 
     def batches(self, size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
         """One pass over all inputs in a new random order, in batches of nearly equal size."""
-        order = torch.randperm(len(self.x), generator=generator)
+        device = None if generator is None else generator.device
+        order = torch.randperm(len(self.x), generator=generator, device=device)
         for part in order.tensor_split(max(1, -(-len(order) // size))):
             yield self.batch(part.to(self.x.device))

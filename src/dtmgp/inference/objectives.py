@@ -64,7 +64,7 @@ class AbstractObjective(abc.ABC):
         kl_scale: float = 1.0,
     ) -> Loss:
         """The loss per run; ``kl_scale`` in [0, 1] is the trainer's warm-up."""
-        data = self.data_term(model, batch, generator)
+        data = batch.weight * self.data_term(model, batch, generator)
         kl = model.kl() / batch.total
         return Loss(data + self.kl_weight * kl_scale * kl, data.detach(), kl.detach())
 
@@ -136,9 +136,15 @@ class Energy(AbstractObjective):
                 expected="a continuous likelihood",
                 do="use Predictive or ELBO",
             )
+        if any(p.requires_grad for p in model.likelihood.warp.parameters()):
+            raise InputError(
+                "Energy",
+                got="a warp that is learned",
+                expected="a fixed one",
+                cause="the score is in the scale of the warped output, which such a warp would shrink to 0",
+                do="use Predictive or ELBO, or fix the warp",
+            )
         draws = law.draw(generator)
-        if draws.shape[1] != len(batch.x):
-            draws = draws.expand(-1, len(batch.x), -1)
         near = _distance(draws.index_select(1, batch.group) - model.likelihood.warp(batch.y)).mean(0)
         if draws.shape[-1] == 1:  # sum over pairs from order statistics
             ordered = draws[..., 0].sort(dim=0).values

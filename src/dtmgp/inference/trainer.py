@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from dtmgp.errors import InputError
-from dtmgp.inference.checkpoint import Fingerprint, load_checkpoint, save_checkpoint
-from dtmgp.inference.data import Runs
+from dtmgp.inference.checkpoint import Fingerprint, fingerprint_of, load_checkpoint, save_checkpoint
+from dtmgp.inference.data import Batch, Runs
 from dtmgp.inference.objectives import AbstractObjective
 from dtmgp.inference.validation import non_finite_message
 from dtmgp.model import TrainableModel
@@ -111,20 +111,26 @@ def train(
 
     A callback that returns True stops. Ctrl-C stops and keeps the best state so far. A loss or gradient that is not
     finite stops, goes back to the last good state, and says in ``reason`` which parameter was hit. With ``checkpoint``
-    the state is written every so many epochs, and a run that finds its own file (same ``fingerprint``) goes on from
-    there: to the same bits as if it had never stopped.
+    the state is written every so many epochs, and a run that finds its own file goes on from there: to the same bits as
+    if it had never stopped. Its own has the same data, settings, objective and ``fingerprint``; put there what else
+    decides the result, such as the seed.
     """
-    if settings.epochs < 1 or settings.batch_size < 1 or not settings.learning_rate > 0:
+    whole = (settings.epochs, settings.batch_size, settings.scores, checkpoint_every)
+    if min(whole) < 1 or not 0 < settings.learning_rate < math.inf or not settings.clip > 0:
         raise InputError(
-            "training settings", got=repr(settings), expected="positive epochs, batch size and rate"
+            "training settings",
+            got=f"{settings!r}, checkpoint_every={checkpoint_every}",
+            expected="positive epochs, batch size, rate, clip, scores and checkpoint_every",
         )
     parameters = [p for p in model.parameters() if p.requires_grad]
     state = Training(model, torch.optim.Adam(parameters, lr=settings.learning_rate), generator)
     if checkpoint is not None:
+        fingerprint = fingerprint_of(fingerprint, settings, objective, *(part.cpu().numpy() for part in runs))
         load_checkpoint(checkpoint, state, fingerprint)
     steps = max(1, -(-len(runs.x) // settings.batch_size))
     every = max(1, settings.epochs // settings.scores)
-    good = copy_state(model)
+    good = latest = copy_state(model)
+    batch = runs.batch(torch.arange(min(len(runs.x), settings.batch_size), device=runs.x.device))
     try:
         while state.epoch < settings.epochs:
             begun = time.perf_counter()
@@ -137,10 +143,13 @@ def train(
                 state.optimiser.zero_grad(set_to_none=True)
                 loss = objective(model, batch, generator, kl_scale)
                 loss.value.backward()
-                norm = torch.nn.utils.clip_grad_norm_(parameters, settings.clip, foreach=True)
+                gradients = [p.grad for p in parameters if p.grad is not None]
+                norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
                 if not (math.isfinite(loss.value.detach()) and math.isfinite(norm)):
                     state.reason = non_finite_message(model, loss, batch, state.epoch)
                     break
+                good = latest  # only now known: a state is good if its loss and gradient are finite
+                torch.nn.utils.clip_grads_with_norm_(parameters, settings.clip, norm, foreach=True)
                 state.optimiser.step()
                 for k, part in enumerate(loss):
                     sums[k] += float(part.detach()) * len(batch.x)
@@ -151,15 +160,13 @@ def train(
                 due = state.epoch % every == 0 or state.epoch == settings.epochs
                 if validation is not None and score is not None and due:
                     held_out = score(model, validation)
-                    if held_out < state.best_score:
+                    if math.isfinite(held_out) and held_out < state.best_score:
                         state.keep(held_out)
                 loss_mean, data_mean, kl_mean = (part / count for part in sums)
                 rate, taken = float(state.optimiser.param_groups[0]["lr"]), time.perf_counter() - begun
                 line = Epoch(state.epoch, loss_mean, data_mean, kl_mean, rate, held_out, taken)
                 state.trace.append(line)
-                good = copy_state(model)
-                if checkpoint is not None and state.epoch % checkpoint_every == 0:
-                    save_checkpoint(checkpoint, state, fingerprint)
+                latest = copy_state(model)
                 asked = [callback(state) for callback in callbacks]  # every callback hears of every epoch
                 if any(asked):
                     state.reason = "stopped by a callback"
@@ -168,9 +175,14 @@ def train(
                 if state.best_state and waited > settings.patience * settings.epochs:
                     state.reason = f"no better held-out score for {waited} epochs"
                     break
+                # after the decisions to stop: a run that is killed here and resumed must make them all again
+                if checkpoint is not None and state.epoch % checkpoint_every == 0:
+                    save_checkpoint(checkpoint, state, fingerprint)
                 continue
             model.load_state_dict(good)
             break
+        if not state.best_state:
+            _check_last(state, objective, batch, good)
     except KeyboardInterrupt:
         state.reason = "interrupted"
         model.load_state_dict(good)
@@ -179,3 +191,12 @@ def train(
     if checkpoint is not None and state.reason != "interrupted":
         Path(checkpoint).unlink(missing_ok=True)  # its run has ended: the model file is the result
     return state
+
+
+def _check_last(state: Training, objective: AbstractObjective, batch: Batch, good: dict[str, Tensor]) -> None:
+    """The last step has had no loss of its own yet: go back if it led nowhere."""
+    loss = objective(state.model, batch, torch.Generator().manual_seed(0))
+    if not math.isfinite(loss.value.detach()):
+        state.optimiser.zero_grad(set_to_none=True)
+        state.reason = non_finite_message(state.model, loss, batch, state.epoch - 1)
+        state.model.load_state_dict(good)

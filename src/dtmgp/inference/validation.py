@@ -8,7 +8,7 @@ import torch
 
 from dtmgp.inference.data import Batch, Runs
 from dtmgp.inference.objectives import Loss
-from dtmgp.model import TrainableModel
+from dtmgp.model import DTMGP, TrainableModel
 
 ENTRIES = 1 << 22  # of components held at once while a score is computed
 
@@ -30,17 +30,15 @@ def negative_log_density(model: TrainableModel, runs: Runs, samples: int = 32, s
 
 
 def non_finite_message(model: TrainableModel, loss: Loss, batch: Batch, epoch: int) -> str:
-    """Which parameter or quantity is not finite, and what usually causes it."""
-    for name, parameter in model.named_parameters():
-        if not bool(torch.isfinite(parameter.detach()).all()):
-            where = f"parameter {name} is not finite"
-            break
-        if parameter.grad is not None and not bool(torch.isfinite(parameter.grad).all()):
-            where = f"the gradient of {name} is not finite"
-            break
-    else:
-        term = "data" if not math.isfinite(float(loss.data)) else "KL"
-        where = f"the {term} term of the loss is not finite"
+    """Which parameter, layer or quantity is not finite, and what usually causes it."""
+    where = _first_bad(model, batch)
+    if where is None:
+        parts = [part for part in ("data", "kl") if not math.isfinite(float(getattr(loss, part)))]
+        where = (
+            f"the {parts[0]} term of the loss is not finite"
+            if parts
+            else "the norm of the gradient overflows"
+        )
     if not bool(torch.isfinite(batch.y).all() and torch.isfinite(batch.x).all()):
         cause = "the batch holds values that are not finite"
     elif float(batch.y.abs().max()) > 1e6:
@@ -48,3 +46,32 @@ def non_finite_message(model: TrainableModel, loss: Loss, batch: Batch, epoch: i
     else:
         cause = "a learning rate that is too large, or a scale that has collapsed"
     return f"{where} in epoch {epoch + 1}; likely cause: {cause}; went back to the last good state"
+
+
+def _first_bad(model: TrainableModel, batch: Batch) -> str | None:
+    """A parameter, else the output of a layer, else a gradient: causes before what follows from them."""
+    for name, parameter in model.named_parameters():
+        if not bool(torch.isfinite(parameter.detach()).all()):
+            return f"parameter {name} is not finite"
+    if isinstance(model, DTMGP):
+        found = _first_bad_layer(model, batch)
+        if found is not None:
+            return found
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None and not bool(torch.isfinite(parameter.grad).all()):
+            return f"the gradient of {name} is not finite"
+    return None
+
+
+@torch.no_grad()
+def _first_bad_layer(model: DTMGP, batch: Batch) -> str | None:
+    h = model.first_inputs(batch.x, model.shared_noise(1, batch.x).latent)
+    if not bool(torch.isfinite(h).all()):
+        return None
+    for number, layer in enumerate(model.layers):
+        law = layer(h)
+        for part, value in zip(("mean", "variance"), law):
+            if not bool(torch.isfinite(value).all()):
+                return f"the {part} of the output of layers.{number} is not finite"
+        h = law.mean
+    return None

@@ -118,7 +118,7 @@ class DTMGP(nn.Module):
         h: Tensor = self.embedding(x)
         if not self.latent_inputs:
             return h
-        shape = (latent.shape[0], max(latent.shape[1], len(h)), -1)
+        shape = (latent.shape[0], len(h) if latent.shape[1] == 1 else latent.shape[1], -1)
         return torch.cat(
             [h.expand(*shape[:2], h.shape[-1]), torch.special.ndtr(latent).expand(shape)], dim=-1
         )
