@@ -44,9 +44,10 @@ def constant_rate(progress: float) -> float:
 class _Plan(Settings):
     """Settings whose progress is that of epochs or of time, whichever is further."""
 
-    begun: float = 0.0
-    time_limit: float | None = None
-    schedule: Callable[[float], float] | None = None
+    # out of the repr, by which checkpoints know their run
+    begun: float = dataclasses.field(default=0.0, repr=False)
+    time_limit: float | None = dataclasses.field(default=None, repr=False)
+    schedule: Callable[[float], float] | None = dataclasses.field(default=None, repr=False)
 
     def late(self) -> float:
         """Fraction of the time that is used up."""
@@ -73,8 +74,8 @@ class AbstractNetworkRegressor(abc.ABC):
     """
 
     epochs: int = 200
-    learning_rate: float = 0.01
-    batch_size: int = 500
+    learning_rate: float = 0.03
+    batch_size: int = 100
     time_limit: float | None = None
     objective: AbstractObjective = dataclasses.field(default_factory=ELBO)
     schedule: Callable[[float], float] | None = None
