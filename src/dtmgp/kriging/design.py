@@ -21,7 +21,7 @@ from dtmgp.kriging._jit import tensor_features_backward
 
 Array = np.ndarray
 STEP = 3e-5  # of the log lengthscale in the central difference: truncation and rounding both about 1e-10
-CHUNK_ENTRIES = 1 << 20
+CHUNK_ENTRIES = 1 << 18  # measured: half the time of 2^20, whose arrays are mapped anew for every chunk
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Design:
             part, where = np.empty((len(x), width)), np.empty((len(x), width), dtype=np.int64)
             block.fill(np.ascontiguousarray(x[:, block.coordinates]), part, where)
             data[:, place : place + width] = part
-            columns[:, place : place + width] = where + first
+            np.add(where, first, out=columns[:, place : place + width])
             place, first = place + width, first + block.size
         return data, columns
 

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dtmgp.kriging._jit import normal_product, transposed_product
+from dtmgp.kriging.conjugate_gradients import conjugate_gradients, lanczos_log
 from dtmgp.kriging.design import Design
 from dtmgp.kriging.preconditioner import preconditioner_for
 from dtmgp.kriging.replicates import Replicates
@@ -37,6 +38,9 @@ class Effort:
     coarse: int = 4000  # weights in the block of the preconditioner for Matern kernels
     tolerance: float = 1e-6  # of the residual norm, for the mean
     draw_tolerance: float = 1e-3  # the same for draws and probes
+    rounds: int = 4  # at most, of noise and variance on all rows; `dtmgp.kriging.refine`
+    round_draws: int = 4  # in each of them
+    settled: float = 0.02  # change of the log noise at which they stop
     max_iterations: int = 400
     threads: int = 2
 
@@ -47,7 +51,9 @@ class NormalOperator:
     def __init__(self, design: Design, data: Replicates, noise: Float[Array, " n"], effort: Effort) -> None:
         self.design, self.data, self.precision = design, data, 1.0 / noise
         self.threads = effort.threads
-        self.preconditioner = preconditioner_for(design, data.inputs, self.precision, effort.coarse)
+        self.preconditioner = preconditioner_for(
+            design, data.inputs, self.precision, effort.coarse, self.apply
+        )
 
     def apply(self, vectors: Float[Array, "p k"]) -> Float[Array, "p k"]:
         """``A vectors``; each thread takes its own fixed chunks and buffer, so that results do not depend on timing."""
@@ -69,65 +75,6 @@ class NormalOperator:
         for part in self.design.chunks(self.data.rows):
             transposed_product(*self.design.rows(self.data.inputs[part]), per_row[part], out)
         return out
-
-
-@dataclasses.dataclass(frozen=True)
-class Solution:
-    """Solutions of a block of systems with the Lanczos coefficients that conjugate gradients found on the way."""
-
-    x: Float[Array, "p k"]
-    iterations: int
-    residual: Float[Array, " k"]
-    alphas: list[Float[Array, " k"]]
-    betas: list[Float[Array, " k"]]
-
-
-def conjugate_gradients(
-    operator: NormalOperator, b: Float[Array, "p k"], tolerance: Float[Array, " k"], max_iterations: int
-) -> Solution:
-    """Preconditioned conjugate gradients on several right-hand sides, each with its own steps; stops when all have."""
-    x = np.zeros_like(b)
-    r = b.copy()
-    z = operator.preconditioner.solve(r)
-    direction = z.copy()
-    rho = np.einsum("pk,pk->k", r, z)
-    scale = np.maximum(np.linalg.norm(b, axis=0), np.finfo(float).tiny)
-    alphas: list[Array] = []
-    betas: list[Array] = []
-    residual = np.ones(b.shape[1])
-    iterations = 0
-    running = np.ones(b.shape[1], dtype=bool)
-    while iterations < max_iterations and running.any():
-        product = np.zeros_like(b)
-        product[:, running] = operator.apply(np.ascontiguousarray(direction[:, running]))
-        curvature = np.einsum("pk,pk->k", direction, product)
-        step = np.where(running, rho / np.where(running, curvature, 1.0), 0.0)
-        x += step * direction
-        r -= step * product
-        z = operator.preconditioner.solve(r)
-        updated = np.einsum("pk,pk->k", r, z)
-        turn = np.where(running, updated / np.where(running, rho, 1.0), 0.0)
-        direction = np.where(running, z + turn * direction, direction)
-        rho = np.where(running, updated, rho)
-        alphas.append(step)
-        betas.append(turn)
-        residual = np.linalg.norm(r, axis=0) / scale
-        running = running & (residual > tolerance)
-        iterations += 1
-    return Solution(x, iterations, residual, alphas, betas)
-
-
-def lanczos_log(solution: Solution, column: int) -> float:
-    """``e1^T log(T) e1`` of the Lanczos matrix of one right-hand side, from its conjugate gradient coefficients."""
-    alpha = np.array([step[column] for step in solution.alphas])
-    beta = np.array([turn[column] for turn in solution.betas])
-    alpha = alpha[alpha > 0]
-    beta = beta[: len(alpha)]
-    diagonal = 1.0 / alpha
-    diagonal[1:] += beta[:-1] / alpha[:-1]
-    off = np.sqrt(beta[:-1]) / alpha[:-1]
-    values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1))
-    return float(np.sum(vectors[0] ** 2 * np.log(values)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,6 +117,29 @@ class IterativePosterior:
         )
 
 
+def solve_posterior(
+    design: Design, data: Replicates, noise: float, effort: Effort, random_state: RandomState
+) -> IterativePosterior:
+    """Mean and a few draws to the tolerance of draws: what one round of `dtmgp.kriging.refine` needs."""
+    rng = as_generator(random_state)
+    operator = NormalOperator(design, data, (noise + data.known) / data.count, effort)
+    b = _right_hand_sides(operator, effort.round_draws, rng)
+    solution = conjugate_gradients(
+        operator, b, np.full(b.shape[1], effort.draw_tolerance), effort.max_iterations
+    )
+    return IterativePosterior(design, solution.x[:, 0], solution.x[:, 1:], solution.iterations)
+
+
+def _right_hand_sides(operator: NormalOperator, draws: int, rng: np.random.Generator) -> Float[Array, "p k"]:
+    """Those of the mean and of the draws, in the module's first two equations."""
+    data, root = operator.data, np.sqrt(operator.precision)
+    per_row = rng.standard_normal((data.rows, 1 + draws))
+    per_row[:, 0] = data.mean * root
+    b = operator.right_hand_sides(per_row * root[:, None])
+    b[:, 1:] += rng.standard_normal((operator.design.size, draws))
+    return b
+
+
 def iterative_posterior(
     design: Design, data: Replicates, noise: float, effort: Effort, random_state: RandomState
 ) -> tuple[float, float, IterativePosterior]:
@@ -177,12 +147,7 @@ def iterative_posterior(
     rng = as_generator(random_state)
     row_noise = (noise + data.known) / data.count
     operator = NormalOperator(design, data, row_noise, effort)
-    per_row = rng.standard_normal((data.rows, 1 + effort.draws))
-    per_row[:, 0] = data.mean / np.sqrt(row_noise)
-    per_row /= np.sqrt(row_noise)[:, None]
-    b = operator.right_hand_sides(per_row)
-    moment = b[:, 0].copy()
-    b[:, 1:] += rng.standard_normal((design.size, effort.draws))
+    b = _right_hand_sides(operator, effort.draws, rng)
     normals = rng.standard_normal((design.size, effort.probes))
     right = np.concatenate([b, operator.preconditioner.colour(normals)], axis=1)
     tolerance = np.full(right.shape[1], effort.draw_tolerance)
@@ -201,7 +166,7 @@ def iterative_posterior(
     logs = np.array([lanczos_log(solution, 1 + effort.draws + k) for k in range(effort.probes)])
     log_det = operator.preconditioner.log_det() + design.size * logs.mean()
     error = design.size * logs.std(ddof=1) / np.sqrt(effort.probes) if effort.probes > 1 else np.nan
-    fit = np.sum(data.mean**2 / row_noise) - moment @ mean
+    fit = np.sum(data.mean**2 / row_noise) - b[:, 0] @ mean
     value = -0.5 * (data.rows * np.log(2 * np.pi) + np.sum(np.log(row_noise)) + log_det + fit)
     value += data.noise_terms(noise)[0]
     posterior = IterativePosterior(design, mean, solution.x[:, 1 : 1 + effort.draws], solution.iterations)

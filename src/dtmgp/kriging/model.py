@@ -6,7 +6,8 @@
 | else, n <= `DENSE_WEIGHTS` | dual, n x n Cholesky | dense if p <= `DENSE_WEIGHTS`, else iterative |
 | else | dual on about `SUBSET` inputs, half spread at random, half in clusters | iterative on all inputs |
 
-Which one was taken is logged and stands in ``KrigingModel.path``.
+In the last case noise and kernel variances are then refined on up to 200,000 inputs (`dtmgp.kriging.refine`). Which
+one was taken is logged and stands in ``KrigingModel.path``.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from dtmgp.kriging.dual import DualEvidence
 from dtmgp.kriging.evidence import Evidence, Hyperparameters
 from dtmgp.kriging.iterative import Effort, IterativePosterior, iterative_posterior
 from dtmgp.kriging.posterior import DensePosterior
+from dtmgp.kriging.refine import MOST_ROWS, refine
 from dtmgp.kriging.replicates import Replicates
 from dtmgp.random import RandomState, as_generator
 
@@ -109,7 +111,8 @@ def spread_and_clusters(inputs: Float[Array, "n d"], rng: np.random.Generator) -
     """Half the subset at random, half the nearest neighbours of a few random inputs.
 
     Close pairs are what tells noise from roughness; a random subset alone has none, and a rough kernel then takes the
-    noise for signal (measured: noise 0.022 instead of 0.1 for a Laplace kernel at 10,000 inputs).
+    noise for signal (measured: noise 0.022 instead of 0.1 for a Laplace kernel at 10,000 inputs). Clusters bring part
+    of it back, and `refine` the rest.
     """
     spread = rng.choice(len(inputs), SUBSET // 2, replace=False)
     centres = rng.choice(len(inputs), CLUSTERS, replace=False)
@@ -152,10 +155,24 @@ def _fit(
     else:
         subset = spread_and_clusters(data.inputs, rng)
         learner = DualEvidence(data.take(subset), kernel, grid, settings.mean_std)
-        how = f"dual evidence on a subset of {len(subset):,} of {data.rows:,} inputs"
+        how = (
+            f"dual evidence on a subset of {len(subset):,} of {data.rows:,} inputs, "
+            f"noise and variance on {min(data.rows, MOST_ROWS):,}"
+        )
     path = f"{how}, {'dense posterior' if dense else 'posterior by conjugate gradients'}"
     log.info("one-layer model: %s", path)
     hyperparameters, count = maximise(learner, start, settings)
+    if learner.data is not data:
+        hyperparameters, _ = refine(
+            evidence,
+            hyperparameters,
+            settings.effort,
+            rng,
+            noise_range=settings.bounds.noise,
+            variance_range=settings.bounds.variance,
+            learn_noise=settings.learn_noise,
+            learn_variance=settings.learn_kernel,
+        )
     error = 0.0
     posterior: DensePosterior | IterativePosterior
     if dense:

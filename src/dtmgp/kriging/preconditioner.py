@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,6 +23,8 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 from dtmgp.expansion.block import TensorBlock
 from dtmgp.expansion.line import LineExpansion
 from dtmgp.kriging._jit import add_diagonal
+from dtmgp.kriging.bordered import Bordered
+from dtmgp.kriging.conjugate_gradients import Preconditioner
 from dtmgp.kriging.design import Design
 from dtmgp.kriging.posterior import accumulate_gram
 
@@ -31,20 +32,6 @@ Array = np.ndarray
 MOST_POINTS = 20_000  # inputs from which one-dimensional moments are formed
 MOST_FUNCTIONS = 2048  # of one coordinate that are orthogonalised; deeper ones are only scaled
 RIDGE = 1e-3  # share of uniform mass among the inputs: keeps M positive definite where no input lies
-
-
-@runtime_checkable
-class Preconditioner(Protocol):
-    """A symmetric positive definite ``P`` close to ``A``."""
-
-    def solve(self, vectors: Float[Array, "p k"]) -> Float[Array, "p k"]:
-        """``P^-1 vectors``."""
-
-    def colour(self, normals: Float[Array, "p k"]) -> Float[Array, "p k"]:
-        """``P^(1/2) normals``: vectors with covariance P."""
-
-    def log_det(self) -> float:
-        """``log det P``."""
 
 
 class CoarseBlock:
@@ -191,40 +178,41 @@ def _second_moments(line: LineExpansion, x: Float[Array, " n"]) -> sp.csr_array:
 
 
 class OrthogonalFeatures:
-    """The mean function's columns as a dense block, then one `OrthogonalBlock` per term of the kernel."""
+    """One `OrthogonalBlock` per term of the kernel; the mean function's columns are not among the vectors."""
 
     def __init__(self, design: Design, x: Float[Array, "n d"], precision: Float[Array, " n"]) -> None:
         points = x[:: -(-len(x) // MOST_POINTS)]
-        total = float(precision.sum())
-        q = design.mean_columns
-        basis = design.mean_std * np.column_stack([np.ones(len(points)), 2.0 * points - 1.0])[:, :q]
-        self.lower = cholesky(np.eye(q) + total / len(points) * basis.T @ basis, lower=True)
         self.blocks = [
-            OrthogonalBlock(block, np.ascontiguousarray(points[:, block.coordinates]), total)
+            OrthogonalBlock(block, np.ascontiguousarray(points[:, block.coordinates]), float(precision.sum()))
             for block in design.expansion.blocks
         ]
-        self.cuts = np.cumsum([q] + [block.size for block in design.expansion.blocks])[:-1]
+        self.cuts = np.cumsum([block.size for block in design.expansion.blocks])[:-1]
 
-    def solve(self, vectors: Float[Array, "p k"]) -> Float[Array, "p k"]:
+    def solve(self, vectors: Float[Array, "m k"]) -> Float[Array, "m k"]:
         """Block by block."""
-        first, *rest = np.split(vectors, self.cuts)
-        solved = [block.solve(part) for block, part in zip(self.blocks, rest, strict=True)]
-        return np.concatenate([cho_solve((self.lower, True), first), *solved])
+        parts = zip(self.blocks, np.split(vectors, self.cuts), strict=True)
+        return np.concatenate([block.solve(part) for block, part in parts])
 
-    def colour(self, normals: Float[Array, "p k"]) -> Float[Array, "p k"]:
+    def colour(self, normals: Float[Array, "m k"]) -> Float[Array, "m k"]:
         """Block by block."""
-        first, *rest = np.split(normals, self.cuts)
-        coloured = [block.colour(part) for block, part in zip(self.blocks, rest, strict=True)]
-        return np.concatenate([self.lower @ first, *coloured])
+        parts = zip(self.blocks, np.split(normals, self.cuts), strict=True)
+        return np.concatenate([block.colour(part) for block, part in parts])
 
     def log_det(self) -> float:
         """Sum over blocks."""
-        return float(2.0 * np.log(np.diag(self.lower)).sum()) + sum(block.log_det() for block in self.blocks)
+        return sum(block.log_det() for block in self.blocks)
 
 
 def preconditioner_for(
-    design: Design, x: Float[Array, "n d"], precision: Float[Array, " n"], coarse: int
+    design: Design,
+    x: Float[Array, "n d"],
+    precision: Float[Array, " n"],
+    coarse: int,
+    apply: Callable[[Array], Array],
 ) -> Preconditioner:
-    """Orthogonalised features if every factor is a Markov kernel, else the coarse block."""
-    markov = all(k.state_size == 1 for block in design.expansion.blocks for k in block.kernel.kernels)
-    return OrthogonalFeatures(design, x, precision) if markov else CoarseBlock(design, x, precision, coarse)
+    """Orthogonalised features, bordered by the mean's columns, if every factor is a Markov kernel; else the coarse
+    block. ``apply`` multiplies by ``A``."""
+    if not all(k.state_size == 1 for block in design.expansion.blocks for k in block.kernel.kernels):
+        return CoarseBlock(design, x, precision, coarse)
+    features = OrthogonalFeatures(design, x, precision)
+    return Bordered(apply, features, design.mean_columns, design.size) if design.mean_columns else features
