@@ -13,6 +13,8 @@ from dtmgp.grids import SparseGrid, paired_points
 from dtmgp.kernels import Brownian, BrownianBridge, Laplace, Markov, Matern32, Matern52, Tensor
 from dtmgp.ops import LineFunctions
 from dtmgp.ops.line import operator
+from dtmgp.ops.line.kernels import LONG, _constants, matern_tables
+from dtmgp.ops.line.tables import operator as tables_operator
 
 KERNELS = {
     "laplace": Laplace(0.4),
@@ -124,9 +126,39 @@ def test_operator_contract(kernel, grid):
     (group,) = function.groups
     x = torch.rand(20, 2, dtype=torch.float64, requires_grad=True)
     _, _, table, kind, gaps, *_ = group.tables(x)
-    rates, tables = group.prepare(gaps, torch.tensor([[0.3], [0.8]], dtype=torch.float64))
+    scales = torch.tensor([0.3, 0.8], dtype=torch.float64, requires_grad=True)
+    variance = torch.tensor(1.7, dtype=torch.float64, requires_grad=True)
+    opcheck(tables_operator._line_tables, (gaps, scales, variance, group.order))
+    rates, tables = tables_operator.rates_and_tables(gaps, scales.detach(), variance.detach(), group.order)
     arguments = (x, rates.requires_grad_(), tables.requires_grad_(), table, kind, group.increments)
     opcheck(operator._line, (*arguments, group.dyadic, group.top))
+
+
+@pytest.mark.parametrize("kernel", COMPILED)
+@pytest.mark.parametrize("grid", GRIDS)
+def test_tables_and_their_gradients_equal_those_of_the_eager_formulas(kernel, grid):
+    _, function = functions(kernel, grid)
+    (group,) = function.groups
+    *_, gaps = group.tables(torch.zeros(1, dtype=torch.float64))[:5]
+    scales = torch.tensor([0.02, 0.5, 30.0], dtype=torch.float64, requires_grad=True)
+    variance = torch.tensor(1.7, dtype=torch.float64, requires_grad=True)
+    found = tables_operator.rates_and_tables(gaps, scales, variance, group.order)[1]
+    if group.order == 0:
+        shares = -torch.expm1(-2 * (gaps / scales[:, None, None]).clamp(max=LONG))
+        both = -torch.expm1(-2 * (gaps / scales[:, None, None]).clamp(max=LONG).sum(-1, keepdim=True))
+        right = (torch.sqrt(shares.prod(-1, keepdim=True) / both) / shares)[..., None, None]
+    else:
+        right = matern_tables(_constants(group.order), gaps, scales[:, None])
+    right = torch.cat([right[:1] * torch.sqrt(variance), right[1:]])
+    size = right.detach().abs().amax(-1, keepdim=True)  # rows differ by powers of the gap
+    assert float(((found - right).detach().abs() / size).max()) < 1e-11
+    weights = torch.linspace(-1, 1, found.numel(), dtype=torch.float64).reshape(found.shape) / size
+    for one, other in zip(
+        torch.autograd.grad((found * weights).sum(), (scales, variance)),
+        torch.autograd.grad((right * weights).sum(), (scales, variance)),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
 
 
 def test_second_derivatives_are_refused_by_name_and_eager_has_them():

@@ -16,8 +16,9 @@ from dtmgp.errors import InputError
 from dtmgp.expansion.block import TensorBlock
 from dtmgp.grids import AbstractSequence, Dyadic
 from dtmgp.kernels import AbstractLineKernel
-from dtmgp.ops.line.kernels import FAR, Insertion, family_of, features_of, rate_and_tables
+from dtmgp.ops.line.kernels import FAR, Insertion, family_of, features_of, order_of
 from dtmgp.ops.line.operator import fused_line
+from dtmgp.ops.line.tables.operator import rates_and_tables
 
 
 class LineGroup:
@@ -31,7 +32,7 @@ class LineGroup:
         self.top = top
         self.members = torch.tensor(members)
         self.features = features_of(kernel)
-        self.prepare = rate_and_tables(kernel)
+        self.order = order_of(kernel)
         increments = range(1, -(-top // kernel.state_size) + 1)
         self.counts = torch.tensor([sequence.count(k) for k in increments])
         self.starts = torch.tensor([sequence.start(k) for k in increments])
@@ -51,6 +52,7 @@ class LineGroup:
         self.ends = (
             [] if self.dyadic else [self.table[2][s : s + n] for s, n in zip(self.starts, self.counts)]
         )
+        self._unit = torch.ones((), dtype=torch.float64)
         self._last: tuple[tuple[object, ...], Tensor, Tensor] | None = None
         self._moved: dict[tuple[torch.device, torch.dtype], tuple[Tensor, ...]] = {}
 
@@ -77,28 +79,29 @@ class LineGroup:
         found = [torch.searchsorted(end, x.contiguous()).clamp(max=len(end) - 1) for end in ends]
         return torch.stack(found, dim=-1)
 
-    def fused(self, x: Tensor, lengthscale: Tensor) -> tuple[Tensor, Tensor]:
+    def fused(self, x: Tensor, lengthscale: Tensor, variance: Tensor | None) -> tuple[Tensor, Tensor]:
         """``eager`` by the compiled operator where there is one: Laplace and Matern kernels on the CPU."""
-        if self.prepare is None or x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64):
-            return self.eager(x, lengthscale)
+        if self.order is None or x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64):
+            return self.eager(x, lengthscale, variance)
         _, _, table, kind, gaps, *_ = self.tables(x)
-        rates, tables = self._prepared(gaps, lengthscale, x.dtype)
+        rates, tables = self._prepared(gaps, lengthscale, self._unit if variance is None else variance)
         return fused_line(x, rates, tables, table, kind, self.increments, self.dyadic, self.top)
 
-    def _prepared(self, gaps: Tensor, lengthscale: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Rates and tables; those of the last constant lengthscales are kept, for they cost as much as 1,000 inputs."""
-        assert self.prepare is not None
-        if lengthscale.requires_grad or torch.compiler.is_compiling():
-            rates, tables = self.prepare(gaps, lengthscale.unsqueeze(-1))
-            return rates.to(dtype), tables.to(dtype)
-        key = (dtype, *lengthscale.tolist())
+    def _prepared(self, gaps: Tensor, lengthscale: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """Rates and tables; those of the last constant hyperparameters are kept."""
+        assert self.order is not None
+        if lengthscale.requires_grad or variance.requires_grad or torch.compiler.is_compiling():
+            return rates_and_tables(gaps, lengthscale, variance, self.order)
+        key = (lengthscale.dtype, float(variance), *lengthscale.tolist())
         if self._last is None or self._last[0] != key:
-            rates, tables = self.prepare(gaps, lengthscale.unsqueeze(-1))
-            self._last = key, rates.to(dtype), tables.to(dtype)
+            self._last = key, *rates_and_tables(gaps, lengthscale, variance, self.order)
         return self._last[1:]
 
-    def eager(self, x: Tensor, lengthscale: Tensor) -> tuple[Tensor, Tensor]:
-        """Values and positions (N, J, top) for inputs (N, J) and lengthscales (J,), in plain torch."""
+    def eager(self, x: Tensor, lengthscale: Tensor, variance: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Values and positions (N, J, top) for inputs (N, J) and lengthscales (J,), in plain torch.
+
+        The variance, if it is not 1, is that of coordinate 0.
+        """
         _, starts, table, kind, gaps, *_ = self.tables(x)
         place = self.locate(x)
         number = starts + place
@@ -106,10 +109,13 @@ class LineGroup:
         at = Insertion(a, b, c, kind[number], gaps)
         values = self.features(x.unsqueeze(-1), at, lengthscale.unsqueeze(-1)).flatten(-2)
         places = place.to(torch.int32).repeat_interleave(self.kernel.state_size, dim=-1)
+        if variance is not None:
+            first = torch.cat([torch.sqrt(variance).reshape(1), x.new_ones(x.shape[1] - 1)])
+            values = values * first[:, None]
         return values[..., : self.top], places[..., : self.top]
 
 
-Evaluate = Callable[[LineGroup, Tensor, Tensor], tuple[Tensor, Tensor]]
+Evaluate = Callable[[LineGroup, Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
 
 
 class LineFunctions:
@@ -172,20 +178,20 @@ class LineFunctions:
         lead = x.shape[:-1]
         flat = x.reshape(-1, self.dim)
         scales = (self.lengthscale if lengthscale is None else lengthscale).to(flat).expand(self.dim)
+        given = self.variance if variance is None else variance
+        total: Tensor | None = None
+        if variance is not None or float(self.variance * self.factor) != 1.0:
+            total = torch.as_tensor(given, dtype=flat.dtype, device=flat.device) * self.factor
         if len(self.groups) == 1:
-            values, places = evaluate(self.groups[0], flat, scales)
+            values, places = evaluate(self.groups[0], flat, scales, total)
         else:
             values = flat.new_zeros(*flat.shape, self.levels)
             places = torch.zeros(values.shape, dtype=torch.int32, device=x.device)
-            for group in self.groups:
+            for number, group in enumerate(self.groups):  # coordinate 0 is the first of the first group
                 members = group.members.to(x.device)
-                found, where = evaluate(group, flat.index_select(1, members), scales[members])
+                share = None if number else total
+                found, where = evaluate(group, flat.index_select(1, members), scales[members], share)
                 padding = (0, self.levels - group.top)
                 values = values.index_copy(1, members, torch.nn.functional.pad(found, padding))
                 places = places.index_copy(1, members, torch.nn.functional.pad(where, padding))
-        given = self.variance if variance is None else variance
-        total = torch.as_tensor(given, dtype=flat.dtype, device=flat.device) * self.factor
-        if variance is not None or float(self.variance * self.factor) != 1.0:
-            first = torch.cat([torch.sqrt(total).reshape(1), flat.new_ones(self.dim - 1)])
-            values = values * first[:, None]
         return values.reshape(*lead, self.dim, self.levels), places.reshape(*lead, self.dim, self.levels)

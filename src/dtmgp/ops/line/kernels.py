@@ -134,25 +134,11 @@ def matern(order: int) -> Callable[[Tensor, Insertion, Tensor], Tensor]:
     return features
 
 
-def laplace_tables(gaps: Tensor, lengthscale: Tensor) -> Tensor:
-    """(J, classes, 2, 1, 1): ``S / (1 - e^-2g)`` for both gaps, in float64."""
-    scaled = _short(gaps / lengthscale.double().unsqueeze(-1))
-    shares = -torch.expm1(-2 * scaled)
-    peak = torch.sqrt(shares.prod(-1, keepdim=True) / -torch.expm1(-2 * scaled.sum(-1, keepdim=True)))
-    return (peak / shares)[..., None, None]
-
-
-def rate_and_tables(
-    kernel: AbstractLineKernel,
-) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None:
-    """For the compiled features: (gaps, lengthscale (J, 1)) to rates (J,) and tables; None for other kernels."""
+def order_of(kernel: AbstractLineKernel) -> int | None:
+    """p of a Matern-(p + 1/2) kernel, 0 of Laplace: those that are compiled. None for others."""
     if isinstance(kernel, AbstractMatern):
-        constants = _constants(kernel.order)
-        factor = math.sqrt(2 * kernel.order + 1)
-        return lambda gaps, scale: (factor / scale[:, 0], matern_tables(constants, gaps, scale))
-    if type(kernel) is Laplace:
-        return lambda gaps, scale: (1.0 / scale[:, 0], laplace_tables(gaps, scale))
-    return None
+        return kernel.order
+    return 0 if type(kernel) is Laplace else None
 
 
 # -- a kernel given by p and q --------------------------------------------------------------------------------

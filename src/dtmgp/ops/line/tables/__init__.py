@@ -1,0 +1,1 @@
+"""Tables of the compiled line features from lengthscales and variance, with derivatives."""
