@@ -7,7 +7,7 @@ The coordinates of hidden layers move during the sampling, the sets stay.
 from __future__ import annotations
 
 import dataclasses
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -25,10 +25,14 @@ from dtmgp.baselines.vecchia.ordering import (
 Vector = Float[np.ndarray, " n"]
 
 
+@runtime_checkable
 class Factor(Protocol):
-    """A root of the precision: ``white = U' values`` has unit covariance. ``log_det`` is log det U, -inf if none."""
+    """A root of the precision: ``white = U' values`` has unit covariance. log det U = -inf stands for failure."""
 
-    log_det: float
+    @property
+    def log_det(self) -> float:
+        """log det U, which is -1/2 log det of the covariance."""
+        ...
 
     def whiten(self, values: Vector) -> Vector:
         """``U' values``, whose squared length is the quadratic form of the precision."""
@@ -39,6 +43,7 @@ class Factor(Protocol):
         ...
 
 
+@runtime_checkable
 class ConditioningSets(Protocol):
     """Who conditions on whom, for training and for prediction."""
 
