@@ -163,9 +163,12 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
     *tensors, ctx.dyadic, ctx.top = inputs
     ctx.save_for_backward(*tensors)
     ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)  # no zeros in place of the positions' gradient
 
 
-def _first_derivatives(ctx: Any, grad: Tensor, _: Any) -> Any:
+def _first_derivatives(ctx: Any, grad: Tensor | None, _: Any) -> Any:
+    if grad is None:
+        return (None,) * 8
     need = ctx.needs_input_grad
     by_x, by_rates, by_tables = _line_backward(
         *ctx.saved_tensors, ctx.dyadic, ctx.top, grad, need[1] or need[2]

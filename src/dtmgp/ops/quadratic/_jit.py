@@ -2,33 +2,151 @@
 
 Formulas in ``dtmgp.ops.quadratic.tables`` and ``operator``. Rows are inputs; reductions may be reassociated (they are
 the same in every run). Level-1 values below ``tiny`` count as ``tiny``: their products underflow anyway.
+
+A row of values (d, L) is taken apart into tiles (d/16, L, 16): then 16 functions of one level and one index in
+consecutive coordinates are one vector. Functions come in groups of 16 of a ``kind``: ``ALWAYS`` active and in order,
+``SOMETIMES`` active (``low <= position <= high``) and in order, ``SCATTERED``.
 """
 
 from __future__ import annotations
 
 import numba
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from dtmgp.ops.simd import _jit as simd
+from dtmgp.ops.simd._jit import add, fma, get, load, mul, put, store
+from dtmgp.ops.simd.lanes import Lanes
 
 SUMS = {"reassoc", "contract", "nsz"}
+TILE = 16
+ALWAYS, SOMETIMES, SCATTERED = 0, 1, 2
+
+
+@intrinsic
+def _at_least(typingctx, vector, floor):
+    """The larger of each lane and a scalar; NaN stays."""
+
+    def codegen(context, builder, signature, args):
+        x = Lanes(builder, args[0])
+        limit = Lanes(builder, simd._splat(builder, args[1], vector.lanes))
+        return limit.where(x.below(limit), x).value
+
+    return vector(vector, vector.scalar), codegen
+
+
+@intrinsic
+def _reciprocal(typingctx, vector):
+    def codegen(context, builder, signature, args):
+        return builder.fdiv(Lanes(builder, args[0]).constant(1.0).value, args[0])
+
+    return vector(vector), codegen
+
+
+@intrinsic
+def _product(typingctx, vector):
+    """Product of the lanes, in the order that is fastest (the same in every run)."""
+
+    def codegen(context, builder, signature, args):
+        scalar = context.get_value_type(vector.scalar)
+        function = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(scalar, [scalar, args[0].type]),
+            f"llvm.vector.reduce.fmul.{simd._name(vector)}",
+        )
+        return builder.call(function, [ir.Constant(scalar, 1.0), args[0]], fastmath=("reassoc",))
+
+    return vector.scalar(vector), codegen
+
+
+@intrinsic
+def _between(typingctx, value, place, low, high):
+    """``value`` where ``low <= place <= high``, else 0."""
+
+    def codegen(context, builder, signature, args):
+        inside = builder.and_(
+            builder.icmp_signed(">=", args[1], args[2]), builder.icmp_signed("<=", args[1], args[3])
+        )
+        return builder.select(inside, args[0], ir.Constant(args[0].type, None))
+
+    return value(value, place, low, high), codegen
+
+
+@numba.njit(nogil=True, forceinline=True)
+def _tiles(row, at, dim, levels, tiles):
+    """A row (dim, levels) from ``at`` on to tiles; lanes beyond ``dim`` are left as they are."""
+    for j in range(0, dim, TILE):
+        start, to = at + j * levels, j * levels
+        if j + TILE <= dim and levels == 3:
+            simd.collect3(row, start, tiles, to)
+        elif j + TILE <= dim and levels == 2:
+            simd.collect2(row, start, tiles, to)
+        elif j + TILE <= dim and levels == 4:
+            simd.collect4(row, start, tiles, to)
+        else:
+            for lane in range(min(TILE, dim - j)):
+                for k in range(levels):
+                    put(tiles, to + k * TILE + lane, get(row, start + lane * levels + k))
+
+
+@numba.njit(nogil=True, forceinline=True)
+def _rows(tiles, dim, levels, row, at):
+    """The inverse of ``_tiles``."""
+    for j in range(0, dim, TILE):
+        start, to = at + j * levels, j * levels
+        if j + TILE <= dim and levels == 3:
+            simd.spread3(tiles, to, row, start)
+        elif j + TILE <= dim and levels == 2:
+            simd.spread2(tiles, to, row, start)
+        elif j + TILE <= dim and levels == 4:
+            simd.spread4(tiles, to, row, start)
+        else:
+            for lane in range(min(TILE, dim - j)):
+                for k in range(levels):
+                    put(row, start + lane * levels + k, get(tiles, to + k * TILE + lane))
+
+
+@numba.njit(nogil=True, forceinline=True)
+def _inverses(lanes, tiles, dim, levels, tiny, inverse):
+    """``1 / v(j, 0)`` of all coordinates, and their product; lanes beyond the last coordinate are 1."""
+    product = lanes
+    for j in range(0, dim, TILE):
+        value = _at_least(load(lanes, tiles, j * levels, 0), tiny)
+        product = mul(product, value) if j else value
+        store(_reciprocal(value), inverse, j, 0)
+    return _product(product)
 
 
 @numba.njit(nogil=True, cache=True)
-def ratios(values, positions, functions, levels, tiny, start, stop, first, u, root):
-    """``u`` (rows, F) and ``root`` (rows,) of inputs first + start to first + stop."""
-    slots = values.shape[1]
-    inverse = np.empty(slots, values.dtype)
+def ratios(values, positions, dim, levels, tiny, groups, start, stop, first, u, root):
+    """``u`` (rows, F) and ``root`` (rows,) of inputs first + start to first + stop; arrays are flat."""
+    kinds, slots, coordinates, low, high = groups
+    count, wide = slots.shape[0], -(-dim // TILE) * TILE
+    tiles, places = np.ones(wide * levels, values.dtype), np.zeros(wide * levels, np.int32)
+    inverse = np.empty(wide, values.dtype)
+    lanes, whole = simd.exact16(values), simd.exact16(positions)
     for n in range(start, stop):
-        product = values.dtype.type(1)
-        for slot in range(0, slots, levels):
-            value = max(values[first + n, slot], tiny)
-            product *= value
-            inverse[slot] = 1 / value
-        root[n] = product
-        for f in range(functions.shape[0]):
-            slot, count = functions[f, 0], functions[f, 2]
-            place = min(max(positions[first + n, slot], 0), count - 1)
-            ratio = values[first + n, slot] * inverse[functions[f, 1]]
-            u[n, f] = ratio if place == functions[f, 3] and count > 0 else 0
+        at = (first + n) * dim * levels
+        _tiles(values, at, dim, levels, tiles)
+        _tiles(positions, at, dim, levels, places)
+        put(root, n, _inverses(lanes, tiles, dim, levels, tiny, inverse))
+        for f in range(0, count, TILE):
+            kind, to = get(kinds, f // TILE), n * count + f
+            if kind == SCATTERED:
+                for i in range(f, f + TILE):
+                    place = get(places, np.int64(get(slots, i)))
+                    active = get(low, i) <= place <= get(high, i)
+                    ratio = get(tiles, np.int64(get(slots, i))) * get(inverse, np.int64(get(coordinates, i)))
+                    put(u, n * count + i, ratio if active else values.dtype.type(0))
+                continue
+            slot = np.int64(get(slots, f))
+            ratio = mul(load(lanes, tiles, slot, 0), load(lanes, inverse, np.int64(get(coordinates, f)), 0))
+            if kind == SOMETIMES:
+                place = load(whole, places, slot, 0)
+                ratio = _between(ratio, place, load(whole, low, f, 0), load(whole, high, f, 0))
+            store(ratio, u, to, 0)
 
 
 @numba.njit(nogil=True, cache=True, fastmath=SUMS)
@@ -66,27 +184,52 @@ def spread_back(u, half, linear, root, grad, start, stop, grad_u, grad_root, out
 
 @numba.njit(nogil=True, cache=True)
 def ratios_back(
-    values, positions, functions, levels, tiny, start, stop, first, u, root,
+    values, positions, dim, levels, tiny, groups, start, stop, first, u, root,
     grad_u, grad_root, squares, grad_u2, grad_root2, out,
 ):  # fmt: skip
-    """Gradient of the values from those of u and root, and of their squares (``squares``)."""
-    slots = values.shape[1]
-    inverse = np.empty(slots, values.dtype)
+    """Gradient of the values from those of u and root, and of their squares (``squares``); arrays are flat."""
+    kinds, slots, coordinates, low, high = groups
+    count, wide, dtype = slots.shape[0], -(-dim // TILE) * TILE, values.dtype.type
+    tiles, places = np.ones(wide * levels, values.dtype), np.zeros(wide * levels, np.int32)
+    inverse, slopes = np.empty(wide, values.dtype), np.empty(wide * levels, values.dtype)
+    lanes, whole = simd.exact16(values), simd.exact16(positions)
     for n in range(start, stop):
-        slope = grad_root[n]
+        at = (first + n) * dim * levels
+        _tiles(values, at, dim, levels, tiles)
+        _tiles(positions, at, dim, levels, places)
+        _inverses(lanes, tiles, dim, levels, tiny, inverse)
+        slope = get(grad_root, n)
         if squares:
-            slope += 2 * root[n] * grad_root2[n]
-        for slot in range(slots):
-            out[first + n, slot] = 0
-        for slot in range(0, slots, levels):
-            inverse[slot] = 1 / max(values[first + n, slot], tiny)
-            out[first + n, slot] = slope * root[n] * inverse[slot]
-        for f in range(functions.shape[0]):
-            slot, base, count = functions[f, 0], functions[f, 1], functions[f, 2]
-            place = min(max(positions[first + n, slot], 0), count - 1)
-            if place == functions[f, 3] and count > 0:
-                g = grad_u[n, f]
-                if squares:
-                    g += 2 * u[n, f] * grad_u2[n, f]
-                out[first + n, slot] += g * inverse[base]
-                out[first + n, base] -= g * u[n, f] * inverse[base]
+            slope += 2 * get(root, n) * get(grad_root2, n)
+        slope *= get(root, n)
+        for j in range(0, dim, TILE):
+            store(mul(load(lanes, inverse, j, 0), slope), slopes, j * levels, 0)
+            for k in range(1, levels):
+                store(lanes, slopes, j * levels + k * TILE, 0)
+        for f in range(0, count, TILE):
+            kind, here = get(kinds, f // TILE), n * count + f
+            if kind == SCATTERED:
+                for i in range(f, f + TILE):
+                    slot, j = np.int64(get(slots, i)), np.int64(get(coordinates, i))
+                    if get(low, i) <= get(places, slot) <= get(high, i):
+                        ratio = get(u, n * count + i)
+                        g = get(grad_u, n * count + i)
+                        if squares:
+                            g += 2 * ratio * get(grad_u2, n * count + i)
+                        g *= get(inverse, j)
+                        base = (j // TILE) * TILE * levels + j % TILE
+                        put(slopes, slot, get(slopes, slot) + g)
+                        put(slopes, base, get(slopes, base) - g * ratio)
+                continue
+            slot, j = np.int64(get(slots, f)), np.int64(get(coordinates, f))
+            ratio, g = load(lanes, u, here, 0), load(lanes, grad_u, here, 0)
+            if squares:
+                g = fma(mul(ratio, dtype(2)), load(lanes, grad_u2, here, 0), g)
+            g = mul(g, load(lanes, inverse, j, 0))
+            if kind == SOMETIMES:
+                place = load(whole, places, slot, 0)
+                g = _between(g, place, load(whole, low, f, 0), load(whole, high, f, 0))
+            store(add(load(lanes, slopes, slot, 0), g), slopes, slot, 0)
+            base = j * levels
+            store(fma(mul(g, dtype(-1)), ratio, load(lanes, slopes, base, 0)), slopes, base, 0)
+        _rows(slopes, dim, levels, out, at)

@@ -91,22 +91,50 @@ def _(values, positions, functions, pairs, paired, mean, variance):  # type: ign
     return mean.new_empty(rows, width), mean.new_empty(0 if variance is None else rows, width)
 
 
+def _groups(functions: np.ndarray, levels: int, dim: int) -> tuple[np.ndarray, ...]:
+    """For the compiled passes: kinds (F/16,), places in the tiles of a row, coordinates, bounds of active positions.
+
+    Positions outside ``0 .. count - 1`` count as the nearest of them.
+    """
+    tile, limits = _jit.TILE, np.iinfo(np.int32)
+    slot, root, count, index, _ = functions.T
+    real = count > 0
+    coordinate, level = root // levels, slot - root
+    place = (coordinate // tile) * tile * levels + level * tile + coordinate % tile
+    low = np.where(real, np.where(index == 0, limits.min, index), 1)
+    high = np.where(real, np.where(index == count - 1, limits.max, index), 0)
+    lane = np.arange(tile)
+    together = coordinate.reshape(-1, tile)
+    start, first = together[:, :1], level.reshape(-1, tile)[:, :1]
+    given = real.reshape(-1, tile)
+    follows = ((together == start + lane) & (level.reshape(-1, tile) == first)) | ~given
+    ordered = follows.all(1) & (start[:, 0] % tile == 0) & given[:, 0]
+    everywhere = (given & (count.reshape(-1, tile) == 1)) | (start + lane >= dim)
+    kinds = np.where(ordered, np.where(everywhere.all(1), _jit.ALWAYS, _jit.SOMETIMES), _jit.SCATTERED)
+    return tuple(np.ascontiguousarray(a, np.int32) for a in (kinds, place, coordinate, low, high))
+
+
 class _Block:
     """The arrays of one pass over blocks of inputs, and what both directions do with them."""
 
     def __init__(self, values: Tensor, positions: Tensor, functions: Tensor, paired: int, width: int) -> None:
-        rows, dim, self.levels = values.shape
-        self.values = values.detach().contiguous().reshape(rows, -1).numpy()
-        self.positions = positions.to(torch.int32).contiguous().reshape(rows, -1).numpy()
-        self.functions = functions.contiguous().numpy()
-        self.tiny = self.values.dtype.type(np.finfo(self.values.dtype).tiny)
-        count = len(self.functions)
+        rows, dim, levels = values.shape
+        flat = values.detach().contiguous().numpy().reshape(-1)
+        count = len(functions)
+        self.given = (
+            flat,
+            positions.to(torch.int32).contiguous().numpy().reshape(-1),
+            dim,
+            levels,
+            flat.dtype.type(np.finfo(flat.dtype).tiny),
+            _groups(functions.numpy(), levels, dim),
+        )
         self.size = max(64, min(rows, BLOCK_ENTRIES // max(1, paired * width, count)))
         self.paired, self.width = paired, width
         self.u = values.new_empty(self.size, count)
         self.root = values.new_empty(self.size)
         self.half = values.new_empty(self.size, width * paired)
-        self.work = 1.5 * (dim + count)
+        self.work = 0.4 * (dim + count)
 
     def share(self, rows: int, work: float) -> list[tuple[int, int]]:
         """Ranges of a block for the threads."""
@@ -114,10 +142,9 @@ class _Block:
 
     def load(self, first: int, rows: int) -> tuple[Tensor, Tensor]:
         """Ratios and roots of a block."""
-        u, root = self.u.numpy(), self.root.numpy()
-        given = self.values, self.positions, self.functions, self.levels, self.tiny
+        u, root = self.u.numpy().reshape(-1), self.root.numpy()
         threads.run(
-            lambda _, start, stop: ratios(*given, start, stop, first, u, root),
+            lambda _, start, stop: ratios(*self.given, start, stop, first, u, root),
             self.share(rows, self.work),
         )
         return self.u[:rows], self.root[:rows]
@@ -193,15 +220,14 @@ def _(  # type: ignore[no-untyped-def]
     values, positions, functions, pairs, paired, mean, variance, grad_mean, grad_variance
 ):
     rows, width = values.shape[0], mean.shape[1]
-    out = torch.zeros(values.shape, dtype=values.dtype)
+    out = torch.empty(values.shape, dtype=values.dtype)
     tables = [t for t in (mean, variance) if t is not None]
     sums = [_Gradient(functions, paired, table) for table in tables]
     if rows and width:
         block = _Block(values, positions, functions, paired, width)
         upstream = [grad_mean.contiguous(), grad_variance.contiguous()]
         forms = [(*_weights(functions, pairs, paired, table), table[0]) for table in tables]
-        given = block.values, block.positions, block.functions, block.levels, block.tiny
-        target = out.numpy().reshape(rows, -1)
+        target = out.numpy().reshape(-1)
         for begin in range(0, rows, block.size):
             u, root = block.load(begin, min(block.size, rows - begin))
             slopes: list[np.ndarray] = []
@@ -212,10 +238,11 @@ def _(  # type: ignore[no-untyped-def]
                 grad = upstream[number][begin : begin + len(u)]
                 slopes += _one_form(block, ratio, scale, grad, linear, matrix, constant, total)
             slopes += slopes[: 4 - len(slopes)]
-            rest = (begin, u.numpy(), root.numpy(), *slopes[:2], len(sums) == 2, *slopes[2:], target)
+            ends = u.numpy().reshape(-1), root.numpy(), *slopes[:2]
+            rest = (begin, *ends, len(sums) == 2, *slopes[2:], target)
 
             def task(_: int, start: int, stop: int, rest: Any = rest) -> None:
-                ratios_back(*given, start, stop, *rest)
+                ratios_back(*block.given, start, stop, *rest)
 
             threads.run(task, block.share(len(u), 2 * block.work))
     found = [total.table(pairs) for total in sums]
@@ -239,7 +266,7 @@ def _one_form(
         block.share(len(ratio), 0.3 * block.paired * block.width),
     )
     total.add(ratio, up, block.half[: len(ratio)])
-    return [grad_ratio.numpy(), grad_root.numpy()]
+    return [grad_ratio.numpy().reshape(-1), grad_root.numpy()]
 
 
 class _Gradient:

@@ -35,8 +35,21 @@ class PairTables:
     paired: int
 
 
-def _padded(count: int) -> int:
-    return -(-count // ROUND) * ROUND
+def _runs(single: np.ndarray, levels: int) -> np.ndarray:
+    """The functions of some multi-indices: by level and index, then coordinate; runs are padded to multiples of 16."""
+    slot, coordinate, count, offset = single[:, 1], single[:, 2], single[:, 3], single[:, 4]
+    level = slot - coordinate * levels
+    runs = [np.zeros((0, 5), dtype=np.int32)]
+    for k in np.unique(level):
+        for index in range(int(count[level == k].max())):
+            kept = np.flatnonzero((level == k) & (count > index))
+            kept = kept[np.argsort(coordinate[kept])]
+            run = np.zeros((-(-len(kept) // ROUND) * ROUND, 5), dtype=np.int32)
+            run[:, FUNCTION_ROW] = -1
+            columns = slot[kept], coordinate[kept] * levels, count[kept], 0 * kept + index, offset[kept] + index
+            run[: len(kept)] = np.stack(columns, axis=1)
+            runs.append(run)
+    return np.concatenate(runs)
 
 
 def pair_tables(tree: np.ndarray, depth: np.ndarray, levels: int) -> PairTables | None:
@@ -50,24 +63,20 @@ def pair_tables(tree: np.ndarray, depth: np.ndarray, levels: int) -> PairTables 
     size, rest = int(counts[in_pairs].sum()), int(counts[~in_pairs].sum())
     if size**2 > SPARSEST * len(double) + ROUND**2 or size + rest > SPARSEST * (len(single) + ROUND):
         return None
-    paired, total = _padded(size), _padded(_padded(size) + rest)
-
-    functions = np.zeros((total, 5), dtype=np.int32)
-    functions[:, FUNCTION_ROW] = -1
-    base = np.zeros(int(tree[:, 1].max(initial=0)) + 1, dtype=np.int64)  # first function of every slot
-    for members, place in ((single[in_pairs], 0), (single[~in_pairs], paired)):
-        for _, slot, coordinate, count, offset, _ in members.tolist():
-            base[slot] = place
-            here = functions[place : place + count]
-            here[:, :3] = slot, coordinate * levels, count
-            here[:, FUNCTION_INDEX] = np.arange(count)
-            here[:, FUNCTION_ROW] = offset + np.arange(count)
-            place += count
+    parts = [_runs(single[members], levels) for members in (in_pairs, ~in_pairs)]
+    paired = len(parts[0])
+    functions = np.concatenate(parts)
+    if paired**2 > 4 * SPARSEST * len(double) + 4 * ROUND**2:
+        return None
+    deepest = int(counts.max())
+    number = np.full((int(tree[:, 1].max(initial=0)) + 1, deepest), -1, dtype=np.int64)  # by slot and index
+    real = functions[:, FUNCTION_COUNT] > 0
+    number[functions[real, FUNCTION_SLOT], functions[real, FUNCTION_INDEX]] = np.flatnonzero(real)
     found = []
     for i in range(int(first[:, 3].max(initial=0))):
         for j in range(int(double[:, 3].max(initial=0))):
             kept = (first[:, 3] > i) & (double[:, 3] > j)
-            left, right = base[first[kept, 1]] + i, base[double[kept, 1]] + j
+            left, right = number[first[kept, 1], i], number[double[kept, 1], j]
             row = double[kept, 4] + i * double[kept, 3] + j
             found.append(np.stack([np.minimum(left, right), np.maximum(left, right), row], axis=1))
     pairs = np.concatenate(found).astype(np.int64)

@@ -60,14 +60,19 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
     _, lengthscale, variance, _ = inputs
     ctx.save_for_backward(lengthscale, variance, *output)
     ctx.mark_non_differentiable(output[2])
+    ctx.set_materialize_grads(False)
 
 
-def _first_derivatives(ctx: Any, grad_rates: Tensor, grad_tables: Tensor, _: Any) -> Any:
+def _first_derivatives(ctx: Any, grad_rates: Tensor | None, grad_tables: Tensor | None, _: Any) -> Any:
     """Second ones are refused by `dtmgp::line_backward`, from which ``grad_tables`` comes."""
     lengthscale, variance, rates, tables, slopes = ctx.saved_tensors
     by_scale = by_variance = None
+    if grad_tables is None:
+        grad_tables = torch.zeros_like(tables)
     if ctx.needs_input_grad[1]:
-        by_rate = grad_rates.double() + (grad_tables * slopes).flatten(1).sum(1)
+        by_rate = (grad_tables * slopes).flatten(1).sum(1)
+        if grad_rates is not None:
+            by_rate = by_rate + grad_rates
         by_scale = (-by_rate * rates / lengthscale).to(lengthscale.dtype)
     if ctx.needs_input_grad[2]:
         by_variance = ((grad_tables[0] * tables[0]).sum() / (2 * variance)).to(variance.dtype)
