@@ -37,6 +37,10 @@ class BNNReLU(AbstractNetworkRegressor):
     standard deviation ``initial_std`` of their scale. Noise is drawn per unit by local reparameterisation, and the last
     layer is integrated in closed form. Other options: `AbstractNetworkRegressor`.
 
+    Mean-field inference prunes: with few runs per weight, the maximum of the bound of a wide network is a constant
+    prediction. That is the method, not a failed training; ``objective=ELBO(kl_weight=0.1)`` (a tempered prior) or fewer
+    features avoid it.
+
     >>> import numpy as np
     >>> X = np.linspace(0, 1, 50)[:, None]
     >>> BNNReLU(features=(20,), epochs=2).fit(X, X[:, 0] ** 2)

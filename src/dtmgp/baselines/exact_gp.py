@@ -266,6 +266,6 @@ class ExactGP:
             method="L-BFGS-B",
             bounds=Bounds(bounds[:, 0], bounds[:, 1]),
             callback=note,
-            options={"maxiter": self.max_steps, "ftol": 1e-10, "gtol": 1e-6},
+            options={"maxiter": self.max_steps, "ftol": 1e-9, "gtol": 1e-5},
         )
         return float(result.fun), np.asarray(result.x)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from dtmgp.baselines.networks import AbstractFrequencies, AbstractNetworkRegressor, BayesianNetwork, Dense
-from dtmgp.baselines.networks.fourier import VariationalFixed, fourier_stages
+from dtmgp.baselines.networks.fourier import PriorFixed, fourier_stages
 from dtmgp.baselines.networks.regressor import check_sizes
 from dtmgp.errors import InputError
 from dtmgp.likelihoods import GaussianLikelihood
@@ -23,9 +23,10 @@ class RandomFeatureDGP(AbstractNetworkRegressor):
     ``features`` are the numbers of features per layer (an odd one is raised by one: cosine and sine come in pairs),
     ``widths`` (one fewer) the processes of the hidden layers: the paper's 13 -> 391 -> 10 -> 241 -> 1 is
     ``features=(391, 241), widths=(10,)``. ``frequencies`` is a treatment from `dtmgp.baselines.networks`:
-    `FixedFrequencies`, `PriorFixed`, `VariationalFixed` or `VariationalResampled`. ``feed_forward`` appends x to the
-    input of every hidden layer. ``prior`` of W is ``N(prior_mean, prior_std^2)``, N(0, 1) in the paper. Lengthscales
-    start at ``sqrt(number of inputs)`` of the layer, in units of standardised inputs.
+    `PriorFixed`, `FixedFrequencies`, `VariationalResampled`, or `VariationalFixed`, which learns frequencies as points in
+    effect and so can fit the noise of small data. ``feed_forward`` appends x to the input of every layer but the first.
+    The prior of W is ``N(prior_mean, prior_std^2)``, N(0, 1) in the paper. Lengthscales start at the root of the number
+    of inputs of the layer, in units of standardised inputs.
 
     Deviations from the paper and its code: noise is drawn per unit by local reparameterisation instead of per weight,
     also for resampled frequencies, and the last layer is integrated in closed form (same bound, less variance); all
@@ -40,7 +41,7 @@ class RandomFeatureDGP(AbstractNetworkRegressor):
 
     features: Sequence[int] = (128, 128)
     widths: Sequence[int] = (10,)
-    frequencies: type[AbstractFrequencies] = VariationalFixed
+    frequencies: type[AbstractFrequencies] = PriorFixed
     feed_forward: bool = False
     prior_mean: float = 0.0
     prior_std: float = 1.0
