@@ -23,8 +23,9 @@ class RandomFeatureDGP(AbstractNetworkRegressor):
     ``features`` are the numbers of features per layer (an odd one is raised by one: cosine and sine come in pairs),
     ``widths`` (one fewer) the processes of the hidden layers: the paper's 13 -> 391 -> 10 -> 241 -> 1 is
     ``features=(391, 241), widths=(10,)``. ``frequencies`` is a treatment from `dtmgp.baselines.networks`:
-    `PriorFixed`, `FixedFrequencies`, `VariationalResampled`, or `VariationalFixed`, which learns frequencies as points in
-    effect and so can fit the noise of small data. ``feed_forward`` appends x to the input of every layer but the first.
+    `PriorFixed`, `FixedFrequencies`, `VariationalResampled`, or `VariationalFixed`, which learns frequencies as
+    points in effect and so can fit the noise of small data. ``feed_forward`` appends x to the input of every layer but
+    the first.
     The prior of W is ``N(prior_mean, prior_std^2)``, N(0, 1) in the paper. Lengthscales start at the root of the number
     of inputs of the layer, in units of standardised inputs.
 
