@@ -13,7 +13,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import cgutils, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from dtmgp.ops.simd import _jit as simd

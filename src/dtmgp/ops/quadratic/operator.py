@@ -220,7 +220,7 @@ def _(  # type: ignore[no-untyped-def]
     values, positions, functions, pairs, paired, mean, variance, grad_mean, grad_variance
 ):
     rows, width = values.shape[0], mean.shape[1]
-    out = torch.empty(values.shape, dtype=values.dtype)
+    out = (torch.empty if rows and width else torch.zeros)(values.shape, dtype=values.dtype)
     tables = [t for t in (mean, variance) if t is not None]
     sums = [_Gradient(functions, paired, table) for table in tables]
     if rows and width:

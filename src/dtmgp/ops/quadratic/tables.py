@@ -46,7 +46,13 @@ def _runs(single: np.ndarray, levels: int) -> np.ndarray:
             kept = kept[np.argsort(coordinate[kept])]
             run = np.zeros((-(-len(kept) // ROUND) * ROUND, 5), dtype=np.int32)
             run[:, FUNCTION_ROW] = -1
-            columns = slot[kept], coordinate[kept] * levels, count[kept], 0 * kept + index, offset[kept] + index
+            columns = (
+                slot[kept],
+                coordinate[kept] * levels,
+                count[kept],
+                0 * kept + index,
+                offset[kept] + index,
+            )
             run[: len(kept)] = np.stack(columns, axis=1)
             runs.append(run)
     return np.concatenate(runs)
