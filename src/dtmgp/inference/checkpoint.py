@@ -73,12 +73,13 @@ def load_checkpoint(path: str | Path, state: Training, fingerprint: Fingerprint)
         for name in own
         if f"best.{name}" in arrays
     }
+    parameters = [p for group in state.optimiser.param_groups for p in group["params"]]
     slots: dict[int, dict[str, torch.Tensor]] = {}
     for name, array in arrays.items():
         if name.startswith("optimiser."):
             _, number, slot = name.split(".", 2)
-            value = torch.from_numpy(array)
-            slots.setdefault(int(number), {})[slot] = value.reshape(()) if slot == "step" else value
+            shape = () if slot == "step" else parameters[int(number)].shape
+            slots.setdefault(int(number), {})[slot] = torch.from_numpy(array).view(shape)
     state.optimiser.load_state_dict(
         {"state": slots, "param_groups": state.optimiser.state_dict()["param_groups"]}
     )

@@ -18,7 +18,7 @@ from torch import Tensor
 from dtmgp.errors import InputError
 from dtmgp.inference.checkpoint import Fingerprint, fingerprint_of, load_checkpoint, save_checkpoint
 from dtmgp.inference.data import Batch, Runs
-from dtmgp.inference.objectives import AbstractObjective
+from dtmgp.inference.objectives import AbstractObjective, Loss
 from dtmgp.inference.validation import non_finite_message
 from dtmgp.model import TrainableModel
 
@@ -110,10 +110,10 @@ def train(
     """Train in place; the model ends in its best state by the held-out score, or its last without one.
 
     A callback that returns True stops. Ctrl-C stops and keeps the best state so far. A loss or gradient that is not
-    finite stops, goes back to the last good state, and says in ``reason`` which parameter was hit. With ``checkpoint``
-    the state is written every so many epochs, and a run that finds its own file goes on from there: to the same bits as
-    if it had never stopped. Its own has the same data, settings, objective and ``fingerprint``; put there what else
-    decides the result, such as the seed.
+    finite stops, goes back to the last state at the start of an epoch whose loss was finite, and says in ``reason``
+    which parameter or layer was hit. With ``checkpoint`` the state is written every so many epochs, and a run that
+    finds its own file goes on from there: to the same bits as if it had never stopped. Its own has the same data,
+    settings, objective and ``fingerprint``; put there what else decides the result, such as the seed.
     """
     whole = (settings.epochs, settings.batch_size, settings.scores, checkpoint_every)
     if min(whole) < 1 or not 0 < settings.learning_rate < math.inf or not settings.clip > 0:
@@ -141,7 +141,7 @@ def train(
                     group["lr"] = settings.rate(progress)
                 kl_scale = 1.0 if settings.kl_warm_up <= 0 else min(1.0, progress / settings.kl_warm_up)
                 state.optimiser.zero_grad(set_to_none=True)
-                loss = objective(model, batch, generator, kl_scale)
+                loss = _evaluate(objective, model, batch, generator, kl_scale)
                 loss.value.backward()
                 gradients = [p.grad for p in parameters if p.grad is not None]
                 norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
@@ -193,9 +193,23 @@ def train(
     return state
 
 
+def _evaluate(
+    objective: AbstractObjective,
+    model: TrainableModel,
+    batch: Batch,
+    generator: torch.Generator,
+    kl_scale: float = 1.0,
+) -> Loss:
+    try:
+        return objective(model, batch, generator, kl_scale)
+    except torch.linalg.LinAlgError:  # of the features, when a lengthscale has left every scale
+        nothing = torch.full((), math.nan, requires_grad=True)
+        return Loss(nothing, nothing.detach(), nothing.detach())
+
+
 def _check_last(state: Training, objective: AbstractObjective, batch: Batch, good: dict[str, Tensor]) -> None:
     """The last step has had no loss of its own yet: go back if it led nowhere."""
-    loss = objective(state.model, batch, torch.Generator().manual_seed(0))
+    loss = _evaluate(objective, state.model, batch, torch.Generator().manual_seed(0))
     if not math.isfinite(loss.value.detach()):
         state.optimiser.zero_grad(set_to_none=True)
         state.reason = non_finite_message(state.model, loss, batch, state.epoch - 1)

@@ -69,7 +69,10 @@ def _first_bad_layer(model: DTMGP, batch: Batch) -> str | None:
     if not bool(torch.isfinite(h).all()):
         return None
     for number, layer in enumerate(model.layers):
-        law = layer(h)
+        try:
+            law = layer(h)
+        except torch.linalg.LinAlgError:
+            return f"a lengthscale of layers.{number}.features is out of range"
         for part, value in zip(("mean", "variance"), law):
             if not bool(torch.isfinite(value).all()):
                 return f"the {part} of the output of layers.{number} is not finite"
