@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from cases import EXPANSIONS, Case
@@ -9,7 +10,7 @@ from torch.library import opcheck
 
 from dtmgp.errors import InputError
 from dtmgp.expansion import HierarchicalExpansion
-from dtmgp.grids import SparseGrid
+from dtmgp.grids import LowerSet, SparseGrid
 from dtmgp.kernels import Laplace, Matern32, Matern52
 from dtmgp.ops import contract, contract_dense, contract_fast, contract_quadratic, dense, path_for
 from dtmgp.ops.dispatch import LARGEST_DENSE
@@ -21,6 +22,22 @@ EXPANSIONS["pairs-of-two"] = lambda: HierarchicalExpansion(Laplace(2.0), SparseG
 EXPANSIONS["singles"] = lambda: HierarchicalExpansion(Matern32(2.0), SparseGrid(4, 2))
 EXPANSIONS["padded"] = lambda: HierarchicalExpansion(Matern52(1.0), SparseGrid(17, 3))
 EXPANSIONS["dense"] = lambda: HierarchicalExpansion(Laplace(30.0), SparseGrid(30, 2))
+
+
+def some_pairs(dim, deepest):
+    """Pairs of odd coordinates at level 2, and every coordinate but the first alone at the deepest level."""
+    odd = np.arange(1, dim, 2)
+    indices = np.ones((6 * dim + dim, dim), dtype=int)
+    rng = np.random.default_rng(0)
+    for row in indices[: 6 * dim]:
+        row[rng.choice(odd, 2, replace=False)] = 2
+    for j in range(1, dim):
+        indices[6 * dim + j, j] = deepest
+    return LowerSet.closure(indices)
+
+
+EXPANSIONS["scattered-2"] = lambda: HierarchicalExpansion(Laplace(9.0), some_pairs(37, 2))
+EXPANSIONS["scattered-4"] = lambda: HierarchicalExpansion(Matern32(9.0), some_pairs(21, 4))
 
 
 def results(path, case):
@@ -39,7 +56,7 @@ def test_dense_equals_sparse(name, dtype):
         torch.testing.assert_close(found, expected, rtol=0, atol=limit)
 
 
-QUADRATIC = ["quadratic", "pairs-of-two", "laplace-13d", "padded"]
+QUADRATIC = ["quadratic", "pairs-of-two", "laplace-13d", "padded", "scattered-2", "scattered-4"]
 
 
 @pytest.mark.parametrize("name", QUADRATIC)
@@ -49,6 +66,15 @@ def test_quadratic_equals_sparse(name, dtype):
     for found, expected in zip(results(contract_quadratic, case), results(contract, case), strict=True):
         limit = (1e-13 if dtype == torch.float64 else 3e-5) * float(expected.detach().abs().max())
         torch.testing.assert_close(found, expected, rtol=0, atol=limit)
+
+
+def test_functions_come_in_all_kinds_of_groups():
+    found = set()
+    for name in QUADRATIC:
+        plan = Case(name).plan
+        kinds = operator._groups(plan.quadratic.functions.numpy(), plan.levels, plan.dim)[0]
+        found |= set(kinds.tolist())
+    assert found == {0, 1, 2}
 
 
 def test_quadratic_in_several_blocks_and_without_variance():
