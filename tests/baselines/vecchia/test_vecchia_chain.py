@@ -70,6 +70,9 @@ def expected_correlation(first, second):
 
 def z_scores(layers, vecchia, sweeps, identity=False, burn_in=200, seed=0):
     chain = start(layers, vecchia, np.random.default_rng(seed), identity)
+    # The two points before all others condition on nothing or on each other, in Vecchia's sets too.
+    i, k = chain.sets[0].order[:2] if vecchia else (0, 1)
+    correlation = expected_correlation(INPUTS[i], INPUTS[k])
     rows = []
     for step in range(sweeps):
         redraw_outputs(chain)
@@ -88,10 +91,8 @@ def z_scores(layers, vecchia, sweeps, identity=False, burn_in=200, seed=0):
             deviations = values - INPUTS if identity else values
             row += [deviations.mean(), (deviations**2).mean() - 1 - JITTER]
         if state.hidden:
-            # The two points before all others condition on nothing or on each other, in Vecchia's sets too.
-            i, k = chain.sets[0].order[:2] if vecchia else (0, 1)
             deviations = state.hidden[0] - INPUTS if identity else state.hidden[0]
-            row.append((deviations[i] * deviations[k]).mean() - expected_correlation(INPUTS[i], INPUTS[k]))
+            row.append((deviations[i] * deviations[k]).mean() - correlation)
         rows.append(row)
     batches = np.array(rows)
     batches = batches[: len(batches) // 40 * 40].reshape(40, -1, batches.shape[1]).mean(axis=1)
@@ -101,15 +102,15 @@ def z_scores(layers, vecchia, sweeps, identity=False, burn_in=200, seed=0):
 CASES = [(1, False, False), (2, True, False), (2, False, True), (3, True, False)]
 
 
-@pytest.mark.parametrize(("layers", "vecchia", "identity"), CASES)
-def test_redrawing_the_outputs_leaves_the_prior(layers, vecchia, identity):
-    assert np.abs(z_scores(layers, vecchia, 1500, identity)).max() < 4.5
+@pytest.mark.parametrize(("layers", "vecchia"), [(1, False), (2, True)])
+def test_redrawing_the_outputs_leaves_the_prior(layers, vecchia):
+    assert np.abs(z_scores(layers, vecchia, 1250, burn_in=50)).max() < 4.5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("layers", "vecchia", "identity"), CASES)
 def test_redrawing_the_outputs_leaves_the_prior_for_long(layers, vecchia, identity):
-    assert np.abs(z_scores(layers, vecchia, 40_000, identity)).max() < 4.5
+    assert np.abs(z_scores(layers, vecchia, 6000, identity)).max() < 4.5
 
 
 @pytest.mark.slow
@@ -120,14 +121,14 @@ def test_a_wrong_acceptance_ratio_would_be_seen(monkeypatch):
         return right(current, proposal, *rest) - np.log(current / proposal)
 
     monkeypatch.setattr(samplers, "log_acceptance", without_hastings)
-    assert np.abs(z_scores(2, True, 10_000)).max() > 6
+    assert np.abs(z_scores(2, True, 4000)).max() > 5
 
 
 @pytest.mark.slow
 def test_a_wrong_hidden_likelihood_would_be_seen(monkeypatch):
     right = chain.hidden_log_likelihood
     monkeypatch.setattr(chain, "hidden_log_likelihood", lambda *arguments: 0.5 * right(*arguments))
-    assert np.abs(z_scores(2, False, 10_000)).max() > 6
+    assert np.abs(z_scores(2, False, 4000)).max() > 5
 
 
 @pytest.mark.parametrize(("layers", "vecchia"), [(1, True), (2, False), (3, True)])
@@ -155,13 +156,13 @@ def test_a_fixed_nugget_stays():
 @pytest.mark.parametrize("seen", [1, 3, 39, 40, 41, 1000, 6000])
 @pytest.mark.parametrize("burn_in", [0.0, 0.5, 0.9])
 def test_draws_are_spread_evenly_over_what_follows_the_burn_in(seen, burn_in):
-    draws = Draws(10)
+    draws = Draws(10, burn_in)
     for step in range(1, seen + 1):
         draws.add(State(float(step), 1.0, 1.0, [], []))
-    steps = [state.nugget for state in draws.after(burn_in)]
+    steps = [state.nugget for state in draws.chosen()]
     assert steps == sorted(set(steps))
     assert len(steps) <= 10
-    assert len(steps) >= min(10, int(0.45 * (1 - burn_in) * seen))
+    assert len(steps) >= min(10, round((1 - burn_in) * seen))
     assert steps[0] > burn_in * seen - draws.spacing
     assert steps[-1] > seen - draws.spacing
     gaps = np.diff(steps)

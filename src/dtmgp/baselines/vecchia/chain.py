@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
@@ -59,13 +61,16 @@ class State:
 
 
 class Draws:
-    """Evenly spaced states of a run of unknown length, at most 4 ``wanted``: when full, every second one is dropped.
+    """Evenly spaced states of a run of unknown length: when the store is full, every second one is dropped.
 
-    After dropping the first part of the run at least ``wanted`` remain, whenever the run stops.
+    The store holds ``2 wanted / (1 - burn_in)`` states, so that at least ``wanted`` remain after dropping the first
+    share ``burn_in`` of the run, whenever it stops.
     """
 
-    def __init__(self, wanted: int) -> None:
-        self.wanted, self.spacing, self.seen = wanted, 1, 0
+    def __init__(self, wanted: int, burn_in: float) -> None:
+        self.wanted, self.burn_in = wanted, burn_in
+        self.spacing, self.seen = 1, 0
+        self._size = 2 * math.ceil(wanted / (1.0 - burn_in))
         self._kept: list[State] = []
 
     def add(self, state: State) -> None:
@@ -74,13 +79,13 @@ class Draws:
         if self.seen % self.spacing:
             return
         self._kept.append(state.copy())
-        if len(self._kept) == 4 * self.wanted:
+        if len(self._kept) == self._size:
             self._kept = self._kept[1::2]
             self.spacing *= 2
 
-    def after(self, burn_in: float) -> list[State]:
-        """At most ``wanted`` states, evenly spaced, after the first ``burn_in`` of the run; the last state is one."""
-        first = min(int(burn_in * len(self._kept)), len(self._kept) - 1)
+    def chosen(self) -> list[State]:
+        """At most ``wanted`` states after the burn-in, evenly spaced; the last of the store is one of them."""
+        first = min(int(self.burn_in * len(self._kept)), len(self._kept) - 1)
         late = self._kept[first:]
         places = np.linspace(len(late) - 1, 0, min(self.wanted, len(late))).round().astype(int)[::-1]
         return [late[place] for place in places]
@@ -194,50 +199,36 @@ class Chain:
         theta = self.state.theta[layer]
         for column in range(len(theta)):
             values = self.centred(layer, column)
-
-            def evaluate(value: float, values: Float[np.ndarray, " n"] = values) -> tuple[float, Factor]:
-                factor = self._hidden_factor(layer, value)
-                return hidden_log_likelihood(factor, values), factor
-
             moved = metropolis(
                 float(theta[column]),
                 hidden_log_likelihood(self._factors[layer][column], values),
-                evaluate,
+                partial(self._with_theta, layer, values),
                 self.priors.hidden[layer],
                 self.generator,
             )
             if moved is not None:
                 theta[column], _, self._factors[layer][column] = moved
 
+    def _with_theta(self, layer: int, values: Float[np.ndarray, " n"], theta: float) -> tuple[float, Factor]:
+        factor = self._hidden_factor(layer, theta)
+        return hidden_log_likelihood(factor, values), factor
+
     def _move_hidden(self, layer: int) -> None:
         """Elliptical slices, one per column; a column moves given the others."""
         values = self.state.hidden[layer]
-        outermost = layer == len(self.state.hidden) - 1
-        likelihood = (
-            self.log_likelihood if outermost else self._next_layer(layer + 1, self._factors[layer + 1])
-        )
+        if layer == len(self.state.hidden) - 1:
+            likelihood = self.log_likelihood
+        else:
+            likelihood = self._next_layer(layer + 1, self._factors[layer + 1])
         for column in range(values.shape[1]):
             before = values[:, column].copy()
             current = self.centred(layer, column).copy()
-            shift = before - current
             white = self.generator.standard_normal(len(values))
-
-            def evaluate(
-                proposal: Float[np.ndarray, " n"],
-                column: int = column,
-                shift: Float[np.ndarray, " n"] = shift,
-            ) -> tuple[float, float | list[Factor]]:
-                values[:, column] = shift + proposal
-                if outermost:
-                    return self._outer(self.state.nugget, self.state.outer_theta)
-                factors = [self._hidden_factor(layer + 1, theta) for theta in self.state.theta[layer + 1]]
-                return self._next_layer(layer + 1, factors), factors
-
             moved = elliptical_slice(
                 current,
                 self._factors[layer][column].colour(white),
                 likelihood,
-                evaluate,
+                partial(self._with_column, layer, column, before - current),
                 self.generator,
             )
             if moved is None:
@@ -248,6 +239,17 @@ class Chain:
                 self.log_likelihood, self.state.scale = likelihood, extra
             else:
                 self._factors[layer + 1] = extra
+
+    def _with_column(
+        self, layer: int, column: int, mean: Float[np.ndarray, " n"], proposal: Float[np.ndarray, " n"]
+    ) -> tuple[float, float | list[Factor]]:
+        """Likelihood of what lies outwards, once the proposal is in place, and the scale or the new factors there."""
+        state = self.state
+        state.hidden[layer][:, column] = mean + proposal
+        if layer == len(state.hidden) - 1:
+            return self._outer(state.nugget, state.outer_theta)
+        factors = [self._hidden_factor(layer + 1, theta) for theta in state.theta[layer + 1]]
+        return self._next_layer(layer + 1, factors), factors
 
     def _next_layer(self, layer: int, factors: Sequence[Factor]) -> float:
         """Log density of a hidden layer's values given its inputs."""

@@ -169,14 +169,14 @@ class VecchiaDGP:
             generator,
         )
         self._dim, self._low, self._span = points.shape[1], low, span
-        self._draws = Draws(self.n_draws)
+        self._draws = Draws(self.n_draws, self.burn_in)
         return self.extend(self.n_iterations, self.time_limit)
 
     def extend(self, n_iterations: int, time_limit: float | None = None) -> Self:
         """Continue the chain of the last ``fit``; draws are chosen anew from the whole run."""
         check_new_inputs([[0.0] * (self._dim or 1)], self._dim)
         self._chain.run(n_iterations, time_limit, self._draws)
-        self.states_ = self._draws.after(self.burn_in)
+        self.states_ = self._draws.chosen()
         self.trace_ = np.array(self._chain.trace)
         self.n_iterations_, self.seconds_ = len(self.trace_), self._chain.seconds
         return self
