@@ -47,7 +47,7 @@ def uninterrupted():
     return resume_worker.result(None)
 
 
-@pytest.mark.parametrize("epoch", [1, 3, 10, 12, 23, 24])
+@pytest.mark.parametrize("epoch", [1, 4, 23])
 def test_a_run_that_crashed_goes_on_to_the_same_bits(epoch, uninterrupted, tmp_path):
     path = tmp_path / "run.checkpoint"
     with pytest.raises(Stop):
@@ -59,7 +59,7 @@ def test_a_run_that_crashed_goes_on_to_the_same_bits(epoch, uninterrupted, tmp_p
 
 def test_a_run_that_crashes_again_and_again(uninterrupted, tmp_path):
     path = tmp_path / "run.checkpoint"
-    for epoch in (5, 7, 14, 20):
+    for epoch in (5, 14):
         with pytest.raises(Stop):
             resume_worker.result(path, [crash_at(epoch)])
     same(resume_worker.result(path), uninterrupted)
