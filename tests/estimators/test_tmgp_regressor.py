@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dtmgp import TMGPRegressor
+from dtmgp.errors import InputError
 from dtmgp.grids import LowerSet, SparseGrid
 from dtmgp.kernels import Additive, Brownian, Laplace, Matern32, Tensor
 from dtmgp.kriging import Effort
@@ -156,7 +157,7 @@ def test_bad_input_gets_one_clear_message(data):
     x, y = data
     nan = x.copy()
     nan[3, 1] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(InputError, match=r"input column 'x1': got NaN in row 3 and in 0 others"):
         TMGPRegressor().fit(nan, y)
     with pytest.raises(ValueError, match="infinity"):
         TMGPRegressor().fit(x, np.where(np.arange(120) == 5, np.inf, y))
@@ -178,6 +179,53 @@ def test_bad_input_gets_one_clear_message(data):
         est.log_prob(x, y[:3])
     with pytest.raises(ValueError, match="random_state"):
         TMGPRegressor(random_state=-1).fit(x, y)
+
+
+def test_bad_columns_of_a_frame_are_named(data, fitted):
+    x, y = data
+    frame = pd.DataFrame(x, columns=["load", "speed"])
+    for broken, message in (
+        (
+            frame.assign(speed=np.where(frame.index < 2, np.nan, 1.0)),
+            "'speed': got NaN in row 0 and in 1 others",
+        ),
+        (
+            frame.assign(load=np.where(frame.index == 7, -np.inf, frame.load)),
+            "'load': got inf or -inf in row 7",
+        ),
+        (frame.assign(site="north"), "'site': got 'north' in row 0.*encode it as numbers"),
+    ):
+        with pytest.raises(InputError, match=message):
+            TMGPRegressor().fit(broken, y)
+    assert TMGPRegressor(max_evaluations=2).fit(frame.astype(object), y).n_features_in_ == 2
+    with pytest.raises(InputError, match="'x0': got NaN in row 0"):
+        fitted.predict(np.array([[np.nan, 150.0]]))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"level": "three"}, "level: got 'three'"),
+        ({"level": 1.5}, "level: got 1.5"),
+        ({"level": 0}, "level: got 0"),
+        ({"level": []}, r"level: got \[\]"),
+        ({"level": [2, 40]}, r"a sparse grid of [\d,]+ features.*lower the level"),
+        ({"kernel": "matern"}, "kernel: got 'matern'; expected a kernel"),
+        ({"noise": -1}, "noise: got -1; expected a number above 0"),
+        ({"noise": 0.0}, "noise: got 0.0.*small variance"),
+        ({"noise": np.nan}, "noise: got nan"),
+        ({"max_evaluations": -3}, "max_evaluations: got -3"),
+        ({"max_evaluations": 2.5}, "an integer of at least 0"),
+    ],
+)
+def test_bad_parameters_are_named(data, parameters, message):
+    with pytest.raises(InputError, match=message):
+        TMGPRegressor(**parameters).fit(*data)
+
+
+def test_standard_deviation_and_covariance_are_not_asked_for_together(data, fitted):
+    with pytest.raises(InputError, match="at most one"):
+        fitted.predict(data[0], return_std=True, return_cov=True)
 
 
 def test_clone_keeps_parameters(data):

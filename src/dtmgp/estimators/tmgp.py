@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dtmgp.errors import InputError
 from dtmgp.estimators.cube import Cube
+from dtmgp.estimators.inputs import check_columns, check_level, check_number
 from dtmgp.estimators.storage import load_regressor, save_regressor
 from dtmgp.grids import AbstractGrid, SparseGrid
 from dtmgp.kernels import AbstractLineKernel, Additive, Matern32, Tensor, as_tensor
@@ -35,6 +36,7 @@ Array = np.ndarray
 log = logging.getLogger("dtmgp")
 MOST_FEATURES = 1500  # of the default level, and
 FEATURES_PER_INPUT = 5  # as many per distinct input
+LARGEST = 5_000_000  # features: the iterative path holds some 75 vectors of them, 3 GB
 START_LENGTHSCALES = (0.5, 2.0, 8.0)
 START_NOISES = (0.02, 0.3)
 
@@ -65,8 +67,9 @@ class TMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     Attributes
     ----------
-    models_ (one fitted model per output), path_ (which algebra was used), log_evidence_, level_, expansion_,
-    lengthscales_ (in units of X), noise_ (variance, in units of y squared), cube_, n_features_in_, feature_names_in_.
+    models_ (one fitted model per output), log_evidence_ (of all), path_ (which algebra was used), level_, expansion_
+    (these three of the first output), lengthscales_ (in units of X), noise_ (variance, in units of y squared), cube_,
+    n_features_in_, feature_names_in_.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(size=(60, 2))
@@ -106,6 +109,8 @@ class TMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
         Known noise is added to the learned (or given) one.
         """
+        self._check_parameters()
+        check_columns(X)
         x, outputs = validate_data(
             self, X, y, multi_output=True, y_numeric=True, dtype=np.float64, ensure_min_samples=2
         )
@@ -127,7 +132,9 @@ class TMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.models_: list[KrigingModel] = []
         for output, offset, scale in zip(columns.T, self.offset_, self.scale_, strict=True):
             data = collapse(scaled, (output - offset) / scale, None if known is None else known / scale**2)
-            model, self.level_ = self._fit_levels(data, template, float(scale), rng)
+            model, level = self._fit_levels(data, template, float(scale), rng)
+            if not self.models_:
+                self.level_ = level
             self.models_.append(model)
         self._set_fitted(self.models_)
         self.log_evidence_ = float(
@@ -159,6 +166,19 @@ class TMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Read a model that ``save`` wrote; a damaged or foreign file is refused. Nothing in a file is executed."""
         return cast(Self, load_regressor(cls, path))
 
+    def _check_parameters(self) -> None:
+        if not isinstance(self.kernel, AbstractLineKernel | Tensor | Additive | None):
+            raise InputError(
+                "kernel",
+                got=repr(self.kernel),
+                expected="a kernel of dtmgp.kernels",
+                do="try kernel=Laplace()",
+            )
+        if self.noise is not None:
+            more = "give a small variance, e.g. 1e-8, for runs without noise; it is a variance in units of y squared"
+            check_number("noise", self.noise, 0.0, strict=True, do=more)
+        check_number("max_evaluations", self.max_evaluations, 0, whole=True)
+
     def _known_noise(self, noise_variance: npt.ArrayLike | None, rows: int) -> Float[Array, " n"] | None:
         if noise_variance is None:
             return None
@@ -175,13 +195,8 @@ class TMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _fit_levels(
         self, data: Replicates, kernel: Tensor | Additive, scale: float, rng: np.random.Generator
     ) -> tuple[KrigingModel, int | AbstractGrid]:
-        candidates: list[int | AbstractGrid]
-        if self.level is None:
-            candidates = [default_level(kernel, data.rows)]
-        elif isinstance(self.level, int | np.integer | AbstractGrid):
-            candidates = [self.level if isinstance(self.level, AbstractGrid) else int(self.level)]
-        else:
-            candidates = [int(level) for level in self.level]
+        level = default_level(kernel, data.rows) if self.level is None else self.level
+        candidates = check_level(level, LARGEST, lambda k: _size(kernel, k))
         fitted = [(self._fit_one(data, kernel, grid_of(kernel, k), scale, rng), k) for k in candidates]
         best = max(fitted, key=lambda pair: pair[0].log_evidence)
         if self.verbose:
@@ -223,6 +238,8 @@ class TMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Both are those of a new run ``Y(x)``; ``include_noise=False`` gives those of the mean response. The covariance
         is (n, n), or (n, n, W) for several outputs.
         """
+        if return_std and return_cov:
+            raise InputError("predict", got="return_std and return_cov", expected="at most one of them")
         x = self._check(X)
         moments = [model.posterior.predict(x, with_variance=return_std) for model in self.models_]
         mean = self._shape(np.stack([m for m, _ in moments], axis=1) * self.scale_ + self.offset_)
@@ -290,6 +307,7 @@ class TMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _check(self, X: Any) -> Float[Array, "n d"]:
         check_is_fitted(self)
+        check_columns(X)
         return self.cube_.scale(validate_data(self, X, reset=False, dtype=np.float64))
 
     def _shape(self, values: Float[Array, "n w"]) -> Array:
