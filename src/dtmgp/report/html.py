@@ -39,7 +39,8 @@ def table(
 def figure(name: str, caption: str = "") -> str:
     """The place of a figure."""
     below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-    return f'<figure><div class="plot" id="{escape(name)}"></div>{below}</figure>'
+    spoken = f' role="img" aria-label="{escape(caption)}"' if caption else ""
+    return f'<figure><div class="plot" id="{escape(name)}"{spoken}></div>{below}</figure>'
 
 
 def tile(value: str, text: str) -> str:

@@ -4,12 +4,14 @@ function decode(text, single) {
   return single ? new Float32Array(bytes.buffer) : new Float64Array(bytes.buffer);
 }
 
+function changed(u, j, value) { const copy = Array.from(u); copy[j] = value; return copy; }
+
 function makeSurrogate(given) {
   const functionals = given.functionals, dim = page.profiler.inputs.length;
   const weights = decode(given.weights, given.single);
   if (given.kind === "grid") {
     const strides = given.sizes.map((_, j) => given.sizes.slice(j + 1).reduce((a, b) => a * b, 1));
-    return (u) => {
+    const at = (u) => {
       const cell = [], share = [], out = new Float64Array(functionals);
       for (let j = 0; j < dim; j++) {
         const spot = Math.min(1, Math.max(0, u[j])) * (given.sizes[j] - 1);
@@ -27,20 +29,12 @@ function makeSurrogate(given) {
       }
       return out;
     };
+    at.along = (u, j, steps) => steps.map((t) => at(changed(u, j, t)));
+    return at;
   }
   const points = decode(given.points, true), trend = decode(given.trend);
   const centre = decode(given.centre), scales = decode(given.scales), count = points.length / dim;
-  return (u) => {
-    const out = Float64Array.from(centre);
-    for (let i = 0; i < count; i++) {
-      let squared = 0;
-      for (let j = 0; j < dim; j++) {
-        const step = scales[j] * (u[j] - points[i * dim + j]);
-        squared += step * step;
-      }
-      const r = Math.sqrt(5 * squared), k = (1 + r + r * r / 3) * Math.exp(-r);
-      for (let f = 0; f < functionals; f++) out[f] += k * weights[i * functionals + f];
-    }
+  const addTrend = (u, out) => {
     for (let f = 0; f < functionals; f++) {
       out[f] += trend[f];
       for (let j = 0; j < dim; j++) {
@@ -50,6 +44,32 @@ function makeSurrogate(given) {
     }
     return out;
   };
+  const squares = (u) => {
+    const sums = new Float64Array(count);
+    for (let i = 0; i < count; i++) {
+      for (let j = 0; j < dim; j++) {
+        const step = scales[j] * (u[j] - points[i * dim + j]);
+        sums[i] += step * step;
+      }
+    }
+    return sums;
+  };
+  const fromSquares = (u, squared) => {
+    const out = Float64Array.from(centre);
+    for (let i = 0; i < count; i++) {
+      const r = Math.sqrt(5 * squared(i)), k = (1 + r + r * r / 3) * Math.exp(-r);
+      for (let f = 0; f < functionals; f++) out[f] += k * weights[i * functionals + f];
+    }
+    return addTrend(u, out);
+  };
+  const at = (u) => { const sums = squares(u); return fromSquares(u, (i) => sums[i]); };
+  // along one input the other distances stay: one term per point instead of one per input
+  at.along = (u, j, steps) => {
+    const rest = squares(u);
+    for (let i = 0; i < count; i++) rest[i] = Math.max(0, rest[i] - (scales[j] * (u[j] - points[i * dim + j])) ** 2);
+    return steps.map((t) => fromSquares(changed(u, j, t), (i) => rest[i] + (scales[j] * (t - points[i * dim + j])) ** 2));
+  };
+  return at;
 }
 
 function short(value) {
@@ -74,11 +94,10 @@ function startProfiler() {
   let chosen = 0;
 
   // quantiles in order, whatever interpolation did to them
-  const law = (u) => {
-    const found = surrogates[chosen](u);
-    return [found[0], ...Array.from(found.slice(1)).sort((a, b) => a - b)];
-  };
+  const ordered = (found) => [found[0], ...Array.from(found.slice(1)).sort((a, b) => a - b)];
+  const ts = Array.from({ length: steps }, (_, k) => k / (steps - 1));
   window.dtmgpProfile = (u, output = 0) => Array.from(surrogates[output](u));
+  window.dtmgpAlong = (u, j, at, output = 0) => surrogates[output].along(u, j, at).map((found) => Array.from(found));
 
   const panels = inputs.map((input, j) => {
     const panel = document.createElement("div");
@@ -102,9 +121,8 @@ function startProfiler() {
     const width = svg.clientWidth || 240, left = 40, top = 6, bottom = 112;
     svg.setAttribute("viewBox", `0 0 ${width} 130`);
     const x = (t) => left + t * (width - left - 6), y = (v) => bottom - (v - low) / (high - low) * (bottom - top);
-    const at = here.slice(), laws = [];
-    for (let k = 0; k < steps; k++) { at[j] = k / (steps - 1); laws.push(law(at)); }
-    const path = (f) => laws.map((l, k) => `${x(k / (steps - 1)).toFixed(1)},${y(l[f]).toFixed(1)}`);
+    const laws = surrogates[chosen].along(here, j, ts).map(ordered);
+    const path = (f) => laws.map((l, k) => `${x(ts[k]).toFixed(1)},${y(l[f]).toFixed(1)}`);
     const area = (a, b) => path(a).concat(path(b).reverse()).join(" ");
     const ticks = niceTicks(low, high).map((t) =>
       `<line class="grid" x1="${left}" x2="${width - 6}" y1="${y(t)}" y2="${y(t)}"/><text x="${left - 4}" y="${y(t) + 3}" text-anchor="end">${short(t)}</text>`);
@@ -118,7 +136,7 @@ function startProfiler() {
   }
 
   function draw(moved) {
-    const now = law(here);
+    const now = ordered(surrogates[chosen](here));
     inputs.forEach((input, j) => {
       panels[j].number.value = Number((input.low + here[j] * (input.high - input.low)).toPrecision(5));
       if (j !== moved) panels[j].slider.value = Math.round(here[j] * 1000);
