@@ -1,6 +1,7 @@
 """The one-layer model beside scikit-learn's exact GP: RMSE, NLPD and seconds on five UCI sets and the network.
 
     python benchmarks/one_layer.py --data DIR [--splits 10] [--sets yacht energy ...] [--skip-network]
+    python benchmarks/one_layer.py --table        # mean and standard error over splits, as Markdown
 
 DIR holds ``<name>/data.csv.gz`` (last column the target, no header) and ``<name>/test_mask.csv.gz`` (one column per
 split). Inputs and target are standardised by the training rows. The exact GP (anisotropic squared exponential or
@@ -23,13 +24,14 @@ from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel
 from sklearn.gaussian_process.kernels import ConstantKernel as Constant
 
 from dtmgp import TMGPRegressor
-from dtmgp.experiments.results import origin, read_csv, write_csv
+from dtmgp.experiments.results import Table, origin, read_csv, write_csv
 from dtmgp.kernels import Laplace
 from dtmgp.metrics import gaussian_nlpd, rmse
 from dtmgp.simulators import ActivityNetwork, maximin_latin_hypercube
 
 SETS = ("yacht", "energy", "concrete", "elevators", "kin40k")
 LEARN_ROWS, CONDITION_ROWS = 1000, 3000
+COMMAND = "python benchmarks/one_layer.py --data DIR --splits N --sets NAMES, split by split"
 OUT = Path(__file__).resolve().parents[1] / "experiments" / "results" / "bench_one_layer.csv"
 
 
@@ -115,8 +117,24 @@ def main(data: Path | None, splits: int = 2, sets: tuple[str, ...] = SETS, with_
         problem = uci(data, task, split) if task in SETS and data is not None else network(split)
         for name in missing:
             rows.append({"task": task, "split": split, "model": name, **score(name, *problem)})
-            write_csv(OUT, rows, origin(f"python benchmarks/one_layer.py --data DIR --splits {splits}", 0))
+            write_csv(OUT, rows, origin(COMMAND, 0))
             print(rows[-1], flush=True)
+
+
+def table() -> str:
+    """Mean and standard error over splits of every task and model; seconds are medians."""
+    rows = read_csv(OUT).rows
+    lines = ["| task | splits | model | RMSE | NLPD | fit, s | predict, s |", "|---|---|---|---|---|---|---|"]
+    for task in dict.fromkeys(row["task"] for row in rows):
+        for name in MODELS:
+            own = Table({}, [row for row in rows if (row["task"], row["model"]) == (task, name)])
+            cells = []
+            for key in ("rmse", "nlpd"):
+                values = np.array(own.column(key))
+                cells.append(f"{values.mean():.3f} ± {values.std(ddof=1) / len(values) ** 0.5:.3f}")
+            cells += [f"{np.median(own.column(key)):.2g}" for key in ("fit_seconds", "predict_seconds")]
+            lines.append(f"| {task} | {len(own.rows)} | {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
@@ -125,5 +143,9 @@ if __name__ == "__main__":
     parser.add_argument("--splits", type=int, default=2)
     parser.add_argument("--sets", nargs="*", default=list(SETS))
     parser.add_argument("--skip-network", action="store_true")
+    parser.add_argument("--table", action="store_true")
     chosen = parser.parse_args()
+    if chosen.table:
+        print(table())
+        raise SystemExit
     main(chosen.data, chosen.splits, tuple(chosen.sets), not chosen.skip_network)
