@@ -34,7 +34,7 @@ def test_conjugate_posterior_in_two_dimensions():
     assert found.names == ("x0", "x1")
     assert np.all(found.rhat < 1.02)
     assert np.all(found.effective > 2000)
-    # 5 Monte-Carlo standard errors: false alarms in 1 of 10^6
+    # 5 Monte-Carlo standard errors, 4 numbers: false alarms in about 1 of 400,000
     assert np.all(np.abs(found.mean - mean) < 5 * std / np.sqrt(found.effective))
     assert np.all(np.abs(found.std / std - 1) < 5 / np.sqrt(2 * found.effective))
     correlation = np.corrcoef(found.draws.T)[0, 1]

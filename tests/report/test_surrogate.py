@@ -59,7 +59,7 @@ def test_quadratics_in_many_inputs_are_nearly_exact():
     model = Smooth(6, lambda x: 2 * x[:, 0] - 0.5 * x[:, 1] ** 2, lambda x: 1 + 0.2 * x[:, 2])
     found = build(model, points=200, seed=0)
     assert found.kind == "matern"
-    assert found.largest.max() < 0.01  # of the standard deviation; measured 0.0007
+    assert found.largest.max() < 1e-4  # of the standard deviation; measured 6e-6
 
 
 def test_stated_error_is_that_at_other_inputs():
@@ -70,7 +70,7 @@ def test_stated_error_is_that_at_other_inputs():
     error = np.abs(found(u) - functionals(model, x, None)) / model.std(x).mean()
     ratio = np.sqrt((error**2).mean(axis=0)) / found.rms
     assert np.all((ratio > 0.5) & (ratio < 2.0))
-    assert found.rms.max() < 0.1  # measured 0.02
+    assert found.rms.max() < 0.01  # measured 0.002
 
 
 def test_more_points_are_better():
