@@ -58,6 +58,26 @@ class _Dyadic:
         return out
 
 
+_kept: dict[tuple[object, ...], tuple[tuple[Tensor, ...], tuple[int, int], _Dyadic]] = {}
+KEPT = 16  # layers of a deep model between the passes forward and backward
+
+
+def _dyadic(rates: Tensor, tables: Tensor, kinds: Tensor, increments: Tensor, dtype: Any) -> _Dyadic:
+    """The constants of these tensors, kept as long as nobody writes to them."""
+    if rates.is_inference() or tables.is_inference():
+        return _Dyadic(rates, tables, kinds, increments, dtype)
+    key = rates.data_ptr(), tables.data_ptr(), tables.shape, kinds.data_ptr(), increments.data_ptr()
+    versions = rates._version, tables._version
+    found = _kept.get(key)
+    if found is None or found[1] != versions:
+        while len(_kept) >= KEPT:
+            _kept.pop(next(iter(_kept)), None)
+        # the tensors are kept too: their addresses stay theirs
+        held = rates.detach(), tables.detach(), kinds, increments
+        found = _kept[key] = held, versions, _Dyadic(rates, tables, kinds, increments, dtype)
+    return found[2]
+
+
 def _arguments(
     rates: Tensor, tables: Tensor, points: Tensor, kinds: Tensor, increments: Tensor, top: int
 ) -> tuple[Any, ...]:
@@ -86,7 +106,7 @@ def _line(
         return values, places
     given, out = _flat(x), (values.numpy().reshape(-1), places.numpy().reshape(-1))
     if dyadic:
-        at = _Dyadic(rates, tables, kinds, increments, given.dtype)
+        at = _dyadic(rates, tables, kinds, increments, given.dtype)
         constants = at.rates, at.tables, at.counts, at.inverses, top
 
         def task(_: int, start: int, stop: int) -> None:
@@ -125,7 +145,7 @@ def _line_backward(
     given, upstream, out = _flat(x), _flat(grad), by_x.numpy().reshape(-1)
     ranges = threads.shares(rows, rows * dim * top * tables.shape[-1] * (2.0 if dyadic else 15.0))
     if dyadic:
-        at = _Dyadic(rates, tables, kinds, increments, given.dtype)
+        at = _dyadic(rates, tables, kinds, increments, given.dtype)
         constants = at.rates, at.tables, at.counts, at.inverses, top
         turns, sums = (np.zeros((len(ranges), a.size if want_tables else 0)) for a in (at.rates, at.tables))
 
