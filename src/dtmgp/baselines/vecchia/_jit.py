@@ -218,52 +218,47 @@ def predict_rows(points, outputs, noise, queries, neighbours, covariance, theta,
 
 
 @numba.njit(cache=True, nogil=True)
-def _insert(distance, index, count, best, chosen, filled):
-    """Keep the ``count`` smallest distances sorted; the earlier index wins a tie. Returns how many are kept."""
-    if filled < count:
-        position = filled
-        filled += 1
-    elif distance < best[count - 1]:
-        position = count - 1
-    else:
-        return filled
-    while position > 0 and best[position - 1] > distance:
-        best[position] = best[position - 1]
-        chosen[position] = chosen[position - 1]
-        position -= 1
-    best[position] = distance
-    chosen[position] = index
-    return filled
+def _nearest(points, point, end, best, chosen):
+    """The nearest of the points before ``end``, sorted by distance; the earlier index wins a tie.
+
+    ``best`` and ``chosen`` have one place per neighbour.
+    """
+    count, dims = len(chosen), points.shape[1]
+    filled = 0
+    farthest = np.inf
+    for k in range(end):
+        distance = 0.0
+        for a in range(dims):
+            difference = point[a] - points[k, a]
+            distance += difference * difference
+        if filled == count and not distance < farthest:
+            continue
+        position = filled if filled < count else count - 1
+        while position > 0 and best[position - 1] > distance:
+            best[position] = best[position - 1]
+            chosen[position] = chosen[position - 1]
+            position -= 1
+        best[position] = distance
+        chosen[position] = k
+        if filled < count:
+            filled += 1
+        farthest = best[filled - 1]
 
 
 @numba.njit(cache=True, nogil=True)
 def nearest_before(points, count):
     """The ``count`` nearest points before each point, nearest first, -1 where there are fewer. O(n^2 D)."""
-    n, dims = points.shape
+    n = points.shape[0]
     neighbours = np.full((n, count), -1, dtype=np.int64)
-    best = np.empty(max(count, 1))
+    best = np.empty(count)
     for i in range(1, n):
-        filled = 0
-        for k in range(i):
-            distance = 0.0
-            for a in range(dims):
-                difference = points[i, a] - points[k, a]
-                distance += difference * difference
-            filled = _insert(distance, k, count, best, neighbours[i], filled)
+        _nearest(points, points[i], i, best, neighbours[i])
     return neighbours
 
 
 @numba.njit(cache=True, nogil=True)
 def nearest_to_queries(points, queries, first, last, neighbours):
     """Fill in the nearest points of the queries ``first`` to ``last``, nearest first. O(n D) a query."""
-    count = neighbours.shape[1]
-    dims = points.shape[1]
-    best = np.empty(max(count, 1))
+    best = np.empty(neighbours.shape[1])
     for i in range(first, last):
-        filled = 0
-        for k in range(points.shape[0]):
-            distance = 0.0
-            for a in range(dims):
-                difference = queries[i, a] - points[k, a]
-                distance += difference * difference
-            filled = _insert(distance, k, count, best, neighbours[i], filled)
+        _nearest(points, queries[i], points.shape[0], best, neighbours[i])
