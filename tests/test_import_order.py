@@ -36,7 +36,7 @@ LEAVES = {
     "cli",
     "experiments",
     "botorch",
-    "emulate",
+    "emulation",
     "serve",
     "__main__",
 }
