@@ -138,25 +138,36 @@ def test_features_are_those_of_the_expansion():
 
 # (dim, level, width): what is chosen, measured by benchmarks/fused_dispatch.py
 SWITCH = [
-    (13, 3, 10, contract),
-    (2, 8, 8, contract),
-    (3, 10, 4, contract),
-    (30, 2, 16, contract),
-    (100, 2, 256, contract_dense),
-    (30, 2, 4096, contract_dense),
-    (512, 2, 4096, contract_dense),
+    (Laplace, 13, 3, 10, contract),
+    (Laplace, 2, 8, 8, contract),
+    (Laplace, 3, 10, 4, contract),
+    (Laplace, 30, 2, 16, contract),
+    (Laplace, 100, 2, 256, contract_dense),
+    (Laplace, 30, 2, 4096, contract_dense),
+    (Laplace, 512, 2, 4096, contract_dense),
+    (Matern32, 64, 3, 1, contract_quadratic),
+    (Matern32, 64, 3, 2, contract_quadratic),
+    (Matern32, 64, 3, 256, contract_dense),
+    (Matern32, 100, 3, 2, contract_quadratic),
+    (Laplace, 64, 3, 1, contract_quadratic),
 ]
 
 
-@pytest.mark.parametrize(("dim", "level", "width", "expected"), SWITCH)
-def test_the_choice(dim, level, width, expected):
-    (plan,) = plans_of(HierarchicalExpansion(Laplace(dim), SparseGrid(dim, level)))
+@pytest.mark.parametrize(("kernel", "dim", "level", "width", "expected"), SWITCH)
+def test_the_choice(kernel, dim, level, width, expected):
+    (plan,) = plans_of(HierarchicalExpansion(kernel(dim), SparseGrid(dim, level)))
     assert path_for(plan, 1000, width) is expected
+    if expected is contract_quadratic:  # its call is dear: not worth it for a few inputs
+        assert path_for(plan, 10, width) is not expected
 
 
 def test_dense_features_that_would_not_fit_are_not_formed():
     (plan,) = plans_of(HierarchicalExpansion(Laplace(30), SparseGrid(30, 2)))
     assert path_for(plan, LARGEST_DENSE, 4096) is contract
+    assert path_for(plan, LARGEST_DENSE, 4096, "cuda") is contract
+    (pairs,) = plans_of(HierarchicalExpansion(Matern32(64), SparseGrid(64, 3)))
+    assert path_for(pairs, LARGEST_DENSE, 2) is contract_quadratic
+    assert path_for(pairs, 1000, 256, "cuda") is contract_quadratic
 
 
 @pytest.mark.parametrize("width", [16, 2048])

@@ -18,34 +18,41 @@ Path = Callable[..., tuple[Tensor, Tensor | None]]
 LARGEST_DENSE = 1 << 28  # entries of the dense features (N, m) beyond which they are not formed
 
 
-def costs(plan: Plan, width: int) -> dict[Path, float]:
+def costs(plan: Plan, width: int, batch: int) -> dict[Path, float]:
     """Nanoseconds per input, forward and backward of mean and variance, one core, float32.
 
-    Sparse: per active feature, and per 16 columns (rows far apart in memory cost more). Dense: per feature, and per
-    multiplication. Quadratic: per function, and per column of the halves (at GEMM speed: k matters little up to 64).
+    Sparse: per active feature and column, more where weights and gradients do not fit the cache. Dense: per feature
+    and multiplication. Quadratic: per function, per column of the halves (k each), and per weight of a pair, which
+    is moved to and from the matrices once a call. A call costs the rest.
     """
-    chunks = math.ceil(width / 16)
-    per_row = 6.5 if width in (4, 8) else 9.0 + chunks * (6.0 + 0.12 * chunks)
+    mebibytes = plan.size * width * 16 / 2**20
+    per_column = 0.45 * (1 + min(mebibytes / 4, 6.0))
+    per_row = 8.0 if width in (4, 8) else max(14.0 if width < 8 else 11.0, 4.0 + per_column * width)
     found: dict[Path, float] = {
-        contract: plan.active * per_row,
-        contract_dense: plan.size * (13.0 + 0.165 * width),
+        contract: 2.5e5 / batch + plan.active * per_row,
+        contract_dense: 3e5 / batch + plan.size * (11.0 + 0.1 * width) + 5.0 * plan.active,
     }
     if plan.quadratic is not None:
         paired, functions = plan.quadratic.paired, len(plan.quadratic.functions)
-        found[contract_quadratic] = 28.0 * functions + 11.0 * paired * width
+        call = 1.2e6 + 85.0 * len(plan.quadratic.pairs) * width
+        columns = (5.0 + 0.12 * paired) * paired * width
+        found[contract_quadratic] = call / batch + 18.0 * functions + columns
     return found
 
 
 def path_for(plan: Plan, batch: int, width: int, device: torch.device | str = "cpu") -> Path:
     """The cheapest of `contract`, `contract_dense` and `contract_quadratic` for a batch of inputs.
 
-    Off the CPU, where nothing has been measured, dense from density 1/4 on.
+    Off the CPU the quadratic form where there is one (a few matrix products), else dense from density 1/4 on.
     """
-    if batch * plan.size > LARGEST_DENSE:
-        return contract
+    too_large = batch * plan.size > LARGEST_DENSE
     if torch.device(device).type != "cpu":
-        return contract_dense if 4 * plan.active >= plan.size else contract
-    found = costs(plan, width)
+        if plan.quadratic is not None:
+            return contract_quadratic
+        return contract_dense if 4 * plan.active >= plan.size and not too_large else contract
+    found = costs(plan, width, max(batch, 1))
+    if too_large:
+        del found[contract_dense]
     return min(found, key=partial(dict.__getitem__, found))
 
 
