@@ -104,7 +104,7 @@ CASES = [(1, False, False), (2, True, False), (2, False, True), (3, True, False)
 
 @pytest.mark.parametrize(("layers", "vecchia"), [(1, False), (2, True)])
 def test_redrawing_the_outputs_leaves_the_prior(layers, vecchia):
-    assert np.abs(z_scores(layers, vecchia, 1250, burn_in=50)).max() < 4.5
+    assert np.abs(z_scores(layers, vecchia, 850, burn_in=50)).max() < 4.5
 
 
 @pytest.mark.slow
@@ -125,10 +125,13 @@ def test_a_wrong_acceptance_ratio_would_be_seen(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_wrong_hidden_likelihood_would_be_seen(monkeypatch):
+def test_a_hidden_likelihood_without_its_determinant_would_be_seen(monkeypatch):
     right = chain.hidden_log_likelihood
-    monkeypatch.setattr(chain, "hidden_log_likelihood", lambda *arguments: 0.5 * right(*arguments))
-    assert np.abs(z_scores(2, False, 4000)).max() > 5
+    monkeypatch.setattr(
+        chain, "hidden_log_likelihood", lambda factor, values: right(factor, values) - factor.log_det
+    )
+    # Measured: 51.
+    assert np.abs(z_scores(2, False, 4000)).max() > 20
 
 
 @pytest.mark.parametrize(("layers", "vecchia"), [(1, True), (2, False), (3, True)])
