@@ -1,4 +1,4 @@
-"""Oracle: conditioning of a joint Gaussian by dense algebra; the law of sample covariances by simulation; known noise."""
+"""Oracle: conditioning of a joint Gaussian by dense algebra; the law of sample covariances by simulation."""
 
 from __future__ import annotations
 

@@ -30,9 +30,13 @@ class RunLog:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = _locked(self.folder / "lock")
-            self._check_settings(settings)
-            self.events = list(self._read())
-            self._file: BinaryIO | None = (self.folder / "runs.jsonl").open("ab", buffering=0)
+            try:
+                self._check_settings(settings)
+                self.events = list(self._read())
+                self._file: BinaryIO | None = (self.folder / "runs.jsonl").open("ab", buffering=0)
+            except BaseException:
+                self._lock.close()
+                raise
         except OSError as error:
             raise InputError(
                 f"campaign folder {self.folder}",

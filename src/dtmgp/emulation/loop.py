@@ -21,6 +21,8 @@ from dtmgp.emulation.shell import ShellCommand
 from dtmgp.emulation.sources import as_source
 from dtmgp.errors import InputError
 
+HOPELESS = 10  # failures, and not one output, after which a campaign stops
+
 
 @dataclasses.dataclass(frozen=True)
 class Emulation:
@@ -145,7 +147,7 @@ def _loop(
     progress: Progress,
 ) -> tuple[str, ValidationReport | None]:
     """Rounds until the budget is spent or the target reached; why it ended, and the last report."""
-    total = campaign.settings.budget
+    total, made, failed = campaign.settings.budget, 0, 0
     report: ValidationReport | None = None
     while True:
         runs = campaign.ask()
@@ -154,6 +156,14 @@ def _loop(
         for outcome in executor.run(source, runs, timeout):
             campaign.tell(outcome)
             progress.step(campaign.done, total)
+            made, failed = made + 1, failed + outcome.failed
+            if made == failed == HOPELESS:
+                raise InputError(
+                    "simulator",
+                    got=f"{failed} failures in the first {made} runs, the last one: {outcome.error}",
+                    expected="outputs",
+                    do="mend the simulator and try one run by hand; a campaign with a folder then goes on",
+                )
         report = None
         if campaign.complete:
             report = _validated(campaign)
