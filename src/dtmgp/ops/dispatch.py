@@ -34,7 +34,7 @@ def costs(plan: Plan, width: int, batch: int) -> dict[Path, float]:
     }
     if plan.quadratic is not None:
         paired, functions = plan.quadratic.paired, len(plan.quadratic.functions)
-        call = 1.2e6 + 85.0 * len(plan.quadratic.pairs) * width
+        call = 7e5 + 30.0 * len(plan.quadratic.pairs) * width
         columns = (5.0 + 0.12 * paired) * paired * width
         found[contract_quadratic] = call / batch + 18.0 * functions + columns
     return found

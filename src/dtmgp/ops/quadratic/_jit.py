@@ -233,3 +233,32 @@ def ratios_back(
             base = j * levels
             store(fma(mul(g, dtype(-1)), ratio, load(lanes, slopes, base, 0)), slopes, base, 0)
         _rows(slopes, dim, levels, out, at)
+
+
+@numba.njit(nogil=True, cache=True)
+def spread_weights(rows, pairs, table, linear, matrix):
+    """Weights of the functions (F, W) and the symmetric matrices (k, W, k), both 0 before, from the table (m, W)."""
+    width = table.shape[1]
+    for f in range(rows.shape[0]):
+        if rows[f] >= 0:
+            for w in range(width):
+                linear[f, w] = table[rows[f], w]
+    for p in range(pairs.shape[0]):
+        i, j, row = pairs[p, 0], pairs[p, 1], pairs[p, 2]
+        for w in range(width):
+            matrix[i, w, j] = table[row, w]
+            matrix[j, w, i] = table[row, w]
+
+
+@numba.njit(nogil=True, cache=True)
+def collect_weights(rows, pairs, linear, matrix, table):
+    """Gradient of the table, 0 before, from those of the functions and of the pairs (upper triangle)."""
+    width = table.shape[1]
+    for f in range(rows.shape[0]):
+        if rows[f] >= 0:
+            for w in range(width):
+                table[rows[f], w] = linear[f, w]
+    for p in range(pairs.shape[0]):
+        i, j, row = pairs[p, 0], pairs[p, 1], pairs[p, 2]
+        for w in range(width):
+            table[row, w] = matrix[i, w, j]

@@ -29,6 +29,8 @@ ratios: Any = _jit.ratios
 ratios_back: Any = _jit.ratios_back
 totals: Any = _jit.totals
 spread_back: Any = _jit.spread_back
+spread_weights: Any = _jit.spread_weights
+collect_weights: Any = _jit.collect_weights
 BLOCK_ENTRIES = 1 << 17  # of the block's largest array: half a mebibyte in float32
 
 
@@ -114,6 +116,35 @@ def _groups(functions: np.ndarray, levels: int, dim: int) -> tuple[np.ndarray, .
     return tuple(np.ascontiguousarray(a, np.int32) for a in (kinds, place, coordinate, low, high))
 
 
+_kept: dict[tuple[object, ...], tuple[Tensor, int, tuple[np.ndarray, ...]]] = {}
+KEPT = 64  # plans whose groups are kept
+
+
+def _kept_groups(functions: Tensor, levels: int, dim: int) -> tuple[np.ndarray, ...]:
+    """``_groups`` of a plan's table, made once; the table is kept too, so that its address stays its own."""
+    if functions.is_inference():
+        return _groups(functions.contiguous().numpy(), levels, dim)
+    key = functions.data_ptr(), functions.shape, functions.stride(), levels, dim
+    found = _kept.get(key)
+    if found is None or found[1] != functions._version:
+        while len(_kept) >= KEPT:
+            _kept.pop(next(iter(_kept)), None)
+        groups = _groups(functions.contiguous().numpy(), levels, dim)
+        found = _kept[key] = functions.detach(), functions._version, groups
+    return found[2]
+
+
+def _fast_weights(functions: Tensor, pairs: Tensor, paired: int, table: Tensor) -> tuple[Tensor, Tensor]:
+    """``_weights`` on the CPU."""
+    width = table.shape[1]
+    linear = table.new_zeros(len(functions), width)
+    matrix = table.new_zeros(paired, width, paired)
+    rows = functions[:, FUNCTION_ROW].contiguous().numpy()
+    given = rows, pairs.contiguous().numpy(), table.detach().contiguous().numpy()
+    spread_weights(*given, linear.numpy(), matrix.numpy())
+    return linear, matrix.reshape(paired, width * paired)
+
+
 class _Block:
     """The arrays of one pass over blocks of inputs, and what both directions do with them."""
 
@@ -127,7 +158,7 @@ class _Block:
             dim,
             levels,
             flat.dtype.type(np.finfo(flat.dtype).tiny),
-            _groups(functions.numpy(), levels, dim),
+            _kept_groups(functions, levels, dim),
         )
         self.size = max(64, min(rows, BLOCK_ENTRIES // max(1, paired * width, count)))
         self.paired, self.width = paired, width
@@ -165,7 +196,7 @@ def _(values, positions, functions, pairs, paired, mean, variance):  # type: ign
     block = _Block(values, positions, functions, paired, width)
     outputs = [mean.new_empty(rows, width), mean.new_empty(0 if variance is None else rows, width)]
     forms = [
-        (*_weights(functions, pairs, paired, table), table[0])
+        (*_fast_weights(functions, pairs, paired, table), table[0])
         for table in (mean, variance)
         if table is not None
     ]
@@ -226,7 +257,7 @@ def _(  # type: ignore[no-untyped-def]
     if rows and width:
         block = _Block(values, positions, functions, paired, width)
         upstream = [grad_mean.contiguous(), grad_variance.contiguous()]
-        forms = [(*_weights(functions, pairs, paired, table), table[0]) for table in tables]
+        forms = [(*_fast_weights(functions, pairs, paired, table), table[0]) for table in tables]
         target = out.numpy().reshape(-1)
         for begin in range(0, rows, block.size):
             u, root = block.load(begin, min(block.size, rows - begin))
@@ -274,7 +305,7 @@ class _Gradient:
 
     def __init__(self, functions: Tensor, paired: int, table: Tensor) -> None:
         width = table.shape[1]
-        self.rows = functions[:, FUNCTION_ROW].long()
+        self.rows = functions[:, FUNCTION_ROW].contiguous().numpy()
         self.paired, self.shape = paired, table.shape
         self.constant = table.new_zeros(width)
         self.linear = table.new_zeros(len(self.rows), width)
@@ -290,10 +321,8 @@ class _Gradient:
         """(m, W)."""
         out = self.linear.new_zeros(self.shape)
         out[0] = self.constant
-        kept = self.rows >= 0
-        out[self.rows[kept]] = self.linear[kept]
-        square = self.pairs.reshape(self.paired, self.shape[1], self.paired)
-        out[pairs[:, 2]] = square[pairs[:, 0], :, pairs[:, 1]]
+        square = self.pairs.reshape(self.paired, self.shape[1], self.paired).numpy()
+        collect_weights(self.rows, pairs.contiguous().numpy(), self.linear.numpy(), square, out.numpy())
         return out
 
 
