@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 
 NEEDED = {"typer", "rich", "click"}
+# package -> extra that brings it
+EXTRAS = {"pandas": "tables", "pyarrow": "tables", "matplotlib": "plots", "plotly": "report", "torch": "deep"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -25,6 +27,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(2) from None
     try:
         app(args=None if arguments is None else list(arguments), prog_name="dtmgp")
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get((error.name or "").split(".")[0])
+        if extra is None:
+            raise
+        print(f"dtmgp: this command needs {error.name}: pip install 'dtmgp[{extra}]'", file=sys.stderr)
+        raise SystemExit(2) from None
     except InputError as error:
         print(f"dtmgp: {error}", file=sys.stderr)
         raise SystemExit(2) from None

@@ -8,10 +8,11 @@ import math
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from dtmgp.analysis.validation import validate
 from dtmgp.errors import InputError
+from dtmgp.random import RandomState, as_generator
 from dtmgp.report.accuracy import Score, accuracy
 
 Array = np.ndarray
@@ -67,14 +68,15 @@ def _number(value: Any) -> Any:
 def assess(
     model: Any,
     x_fresh: Float[Array, "n d"],
-    y_fresh: Float[Array, " n"],
+    y_fresh: Float[Array, "n ..."],
     x: Float[Array, "m d"],
     y: Float[Array, " m"],
     *,
+    output: int | None = None,
     draws: int = 256,
     random_state: int = 0,
 ) -> ValidationReport:
-    """Scores of a model fitted to (x, y) on fresh runs.
+    """Scores of a model fitted to (x, y) on fresh runs; for one ``output`` of several, y_fresh is (n, W).
 
     >>> from dtmgp import TMGPRegressor
     >>> rng = np.random.default_rng(0)
@@ -84,7 +86,7 @@ def assess(
     >>> report.model.crps < 0.2 * report.scores[1].crps, report.inputs
     (True, 40)
     """
-    found = validate(model, x_fresh, y_fresh, draws=draws, random_state=random_state)
+    found = validate(model, x_fresh, y_fresh, output=output, draws=draws, random_state=random_state)
     result = accuracy(found, x, y, random_state)
     return ValidationReport(tuple(result.scores), result.verdict, len(found.y), int(found.group.max()) + 1)
 
@@ -118,3 +120,18 @@ class Target:
             for name, value in dataclasses.asdict(self).items()
             if value is not None
         )
+
+
+def hold_out(x: Float[Array, "n d"], share: float, random_state: RandomState = 0) -> Bool[Array, " n"]:
+    """Which rows to learn from: all rows of an input are on one side, so that no replicate of a test row is seen.
+
+    ``share`` of the distinct inputs are held out, at least 2 unless it is 0, and never all but 2.
+
+    >>> hold_out(np.array([[0.0], [0.0], [1.0], [2.0], [3.0]]), 0.5, random_state=0).tolist()
+    [False, False, True, False, True]
+    """
+    group = np.unique(x, axis=0, return_inverse=True)[1].reshape(-1)
+    inputs = int(group.max()) + 1
+    count = 0 if share == 0 else min(max(2, round(share * inputs)), inputs - 2)
+    out = as_generator(random_state).permutation(inputs)[: max(0, count)]
+    return np.asarray(~np.isin(group, out))

@@ -1,0 +1,117 @@
+"""Options that several commands share, and how their texts are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from dtmgp.cli.tables import numeric_columns
+from dtmgp.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON value instead of words.")]
+Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
+DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Leave rows with missing values out.")]
+ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="A file that `dtmgp fit` wrote.")]
+TableFile = Annotated[str, typer.Argument(metavar="TABLE", help="CSV or Parquet; - for the standard input.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the model, e.g. level=4. Repeatable."),
+]
+ModelKind = Annotated[
+    str, typer.Option("--model", help="auto (deep if torch is installed), deep, or one-layer.")
+]
+
+
+def chosen_estimator(kind: str, settings: Sequence[str], seed: int) -> Any:
+    """An unfitted estimator from its kind and ``name=value`` texts; values are JSON, or else plain texts."""
+    from dtmgp.estimators.default import default_estimator
+    from dtmgp.estimators.loading import KINDS
+    from dtmgp.estimators.tmgp import TMGPRegressor
+
+    if kind not in ("auto", "deep", "one-layer"):
+        raise InputError("--model", got=repr(kind), expected="auto, deep or one-layer")
+    estimator: Any = TMGPRegressor() if kind == "one-layer" else default_estimator()
+    if kind == "deep" and type(estimator).__name__ != "DTMGPRegressor":
+        raise InputError(
+            "--model deep",
+            got=f"no {KINDS['DTMGPRegressor'][1]} that can be imported",
+            expected="torch",
+            do="pip install 'dtmgp[deep]', or use --model one-layer",
+        )
+    known = estimator.get_params(deep=False)
+    if "random_state" in known:
+        estimator.set_params(random_state=seed)
+    for text in settings:
+        name, mark, value = text.partition("=")
+        if not mark or name not in known:
+            raise InputError(
+                f"--set {text}", got=repr(name), expected=f"NAME=VALUE with one of {', '.join(sorted(known))}"
+            )
+        try:
+            estimator.set_params(**{name: json.loads(value)})
+        except ValueError:
+            estimator.set_params(**{name: value})
+    return estimator
+
+
+def parse_bounds(text: str | None, option: str = "--bounds") -> dict[str, tuple[float, float]] | None:
+    """``a=0:1,b=-2:2`` as a table of bounds.
+
+    >>> parse_bounds("a=0:1, b=-2:2")
+    {'a': (0.0, 1.0), 'b': (-2.0, 2.0)}
+    """
+    if text is None:
+        return None
+    found: dict[str, tuple[float, float]] = {}
+    for part in text.split(","):
+        name, mark, ends = part.strip().rpartition("=")
+        low, colon, high = ends.partition(":")
+        try:
+            pair = float(low), float(high)
+        except ValueError:
+            pair = (np.nan, np.nan)
+        if (
+            not (mark and colon and name)
+            or name in found
+            or not pair[0] < pair[1]
+            or not np.isfinite(pair).all()
+        ):
+            raise InputError(
+                option, got=repr(part.strip()), expected="NAME=LOW:HIGH for every input, as in a=0:1,b=-2:2"
+            )
+        found[name] = pair
+    return found
+
+
+def input_names(model: Any, table: pd.DataFrame, where: str) -> list[str]:
+    """The columns of a table that a model reads: by name, or all in order if the model knows no names."""
+    names = [str(name) for name in model.cube_.names]
+    if getattr(model, "feature_names_in_", None) is None and not set(names) <= set(table.columns):
+        if len(table.columns) != len(names):
+            raise InputError(
+                f"table {where}",
+                got=f"{len(table.columns)} columns",
+                expected=f"{len(names)} in the order of the fit, or columns called {', '.join(names)}",
+                cause="a model that was fitted to an array without names",
+            )
+        return [str(name) for name in table.columns]
+    return names
+
+
+def model_inputs(
+    model: Any, table: pd.DataFrame, where: str, *, drop_missing: bool
+) -> tuple[Any, np.ndarray, int]:
+    """Inputs in the form that the model wants, which rows were kept, and how many lie outside the fitted range."""
+    names = input_names(model, table, where)
+    inputs, keep = numeric_columns(table, names, where, drop_missing=drop_missing)
+    values = inputs.to_numpy()
+    outside = ((values < model.cube_.low) | (values > model.cube_.high)).any(axis=1)
+    named = getattr(model, "feature_names_in_", None) is not None
+    return (inputs if named else values), keep, int(outside.sum())

@@ -1,0 +1,106 @@
+"""`dtmgp reproduce`, `dtmgp bench` and `dtmgp info`: studies, benchmarks, and where they run."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dtmgp.cli.console import emit
+from dtmgp.cli.options import Json
+from dtmgp.errors import InputError
+
+SHARED = {"common", "fused_common"}  # modules of benchmarks/ that are no scripts
+PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "torch", "matplotlib", "pandas", "pyarrow", "joblib")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this group."""
+    app.command()(reproduce)
+    app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(bench)
+    app.command()(info)
+
+
+def reproduce(
+    study: Annotated[str, typer.Argument(help="Which study: theory.")],
+    full: Annotated[
+        bool, typer.Option("--full/--quick", help="All levels (minutes) or fewer (seconds).")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the result files.")] = Path("out"),
+    figure: Annotated[Path | None, typer.Option(help="Where the figure goes, if not into --out.")] = None,
+) -> None:
+    """Run a study: write its tables and its figure, print its summary.
+
+    Example: [bold]dtmgp reproduce theory --quick --out out[/bold]
+    """
+    from dtmgp.experiments.reproduce import reproduce as run
+
+    words = ["dtmgp", "reproduce", study, "--full" if full else "--quick", "--out", str(out)]
+    words += [] if figure is None else ["--figure", str(figure)]
+    for line in run(study, out, full=full, command=shlex.join(words), figure=figure):
+        typer.echo(line)
+
+
+def bench(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(help="Script of benchmarks/. Default: list them.")] = None,
+) -> None:
+    """Run a script of the folder benchmarks/ with the arguments that follow its name, or list the scripts.
+
+    Example: [bold]dtmgp bench emulate_against_lhs --seeds 2[/bold]
+    """
+    scripts = find_scripts()
+    if name is None:
+        for script in scripts.values():
+            first = script.read_text(encoding="utf-8").lstrip('"').split("\n", 1)[0]
+            typer.echo(f"{script.stem:24} {first.rstrip(chr(34))}")
+        return
+    if name.removesuffix(".py") not in scripts:
+        raise InputError(f"benchmark {name!r}", got="no such script", expected=f"one of {', '.join(scripts)}")
+    script = scripts[name.removesuffix(".py")]
+    done = subprocess.run([sys.executable, str(script), *context.args], check=False)
+    raise typer.Exit(done.returncode)
+
+
+def find_scripts() -> dict[str, Path]:
+    """The scripts of ``benchmarks/`` in the current folder, or in the checkout that this package is imported from."""
+    places = [Path.cwd(), Path(__file__).resolve().parents[3]]
+    for place in places:
+        found = sorted((place / "benchmarks").glob("*.py"))
+        if found:
+            return {path.stem: path for path in found if path.stem not in SHARED}
+    raise InputError(
+        "benchmarks",
+        got=f"no folder benchmarks in {places[0]}",
+        expected="a checkout of the repository: installed packages do not hold the scripts",
+        do="run it in the root of the repository",
+    )
+
+
+def info(as_json: Json = False) -> None:
+    """Print versions, the folder of compiled code, and the cores that may be used.
+
+    Example: [bold]dtmgp info --json[/bold]
+    """
+    from importlib.metadata import PackageNotFoundError, version
+
+    from dtmgp import __version__
+    from dtmgp.expansion import _jit
+    from dtmgp.experiments.results import commit, machine
+
+    facts: dict[str, str | None] = {"dtmgp": f"{__version__} ({commit()})", "machine": machine()}
+    for name in PACKAGES:
+        try:
+            facts[name] = version(name)
+        except PackageNotFoundError:
+            facts[name] = None
+    facts |= {"compiled code": str(_jit.tensor_features.stats.cache_path), "interpreter": sys.executable}
+    if as_json:
+        emit(facts)
+        return
+    for name, value in facts.items():
+        typer.echo(f"{name:13} {'not installed' if value is None else value}")
