@@ -13,7 +13,7 @@ from dtmgp.grids import SparseGrid, paired_points
 from dtmgp.kernels import Brownian, BrownianBridge, Laplace, Markov, Matern32, Matern52, Tensor
 from dtmgp.ops import LineFunctions
 from dtmgp.ops.line import operator
-from dtmgp.ops.line.kernels import LONG, _constants, matern_tables
+from dtmgp.ops.line.kernels import LARGEST, LONG, _constants, matern_tables
 from dtmgp.ops.line.tables import operator as tables_operator
 
 KERNELS = {
@@ -251,3 +251,35 @@ def test_gpu_equals_cpu(kernel):
     _, function = functions(kernel, "dyadic")
     x = torch.from_numpy(inputs(kernel))
     torch.testing.assert_close(function(x.cuda())[0].cpu(), function(x)[0], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", ["laplace", "matern32", "matern52"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_lengthscale_that_has_left_every_scale_makes_nan(kernel, dtype):
+    # training with a wild learning rate gets there; it must see a loss that is not finite, and no other error
+    _, function = functions(kernel, "dyadic")
+    x = torch.rand(5, 2, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    for scale in (2 * LARGEST, np.inf, 0.5 / LARGEST, 1e-320, 0.0, -1.0, np.nan):
+        scales = torch.tensor([scale, 0.5], dtype=dtype, requires_grad=True)
+        values, _ = function(x, scales, 1.0)
+        values.sum().backward()
+        assert values[:, 0].isnan().all()
+        assert values[:, 1].isfinite().all()
+        assert scales.grad[0].isnan()
+        try:
+            values, _ = function.eager(x, scales, 1.0)
+        except torch.linalg.LinAlgError:
+            assert kernel != "laplace"
+        else:
+            assert values[:, 0].isnan().all()
+
+
+@pytest.mark.parametrize("kernel", ["laplace", "matern32", "matern52"])
+def test_the_longest_lengthscales_reach_the_limit(kernel):
+    # the first function tends to 1, all others to 0
+    _, function = functions(kernel, "dyadic")
+    x = torch.rand(5, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for path in (function, function.eager):
+        values, _ = path(x, torch.full((2,), 0.9 * LARGEST, dtype=torch.float64), 1.0)
+        torch.testing.assert_close(values[..., 0], torch.ones_like(values[..., 0]), rtol=1e-15, atol=0)
+        assert values[..., 1:].abs().max() < 1e-11

@@ -22,6 +22,13 @@ from dtmgp.kernels.matern import _nilpotent_powers, _noise_coefficients
 
 FAR = 1e30  # stands for an infinite gap: finite, so that no derivative is 0 * inf
 LONG = 400.0  # lengthscales beyond which a gap counts as infinite: exp(-2 LONG) = 0
+LARGEST = 1e25  # lengthscales above it, or below its inverse, make NaN: FAR would not be far for them
+
+
+def usable(lengthscale: Tensor) -> Tensor:
+    """The lengthscale; NaN where it has left every scale of the unit cube."""
+    inside = (lengthscale > 1 / LARGEST) & (lengthscale < LARGEST)
+    return torch.where(inside, lengthscale, torch.nan)
 
 
 class Insertion(NamedTuple):
@@ -36,7 +43,7 @@ class Insertion(NamedTuple):
 
 def laplace(x: Tensor, at: Insertion, lengthscale: Tensor) -> Tensor:
     """``S e^-r (1 - e^-2t) / (1 - e^-2g)``: r to the centre, t to the outer neighbour, g its gap, in lengthscales."""
-    rising = x <= at.b
+    rising, lengthscale = x <= at.b, usable(lengthscale)
     gap_left, gap_right = _short((at.b - at.a) / lengthscale), _short((at.c - at.b) / lengthscale)
     outer = _short(torch.where(rising, x - at.a, at.c - x).clamp(min=0) / lengthscale)
     before, after = torch.expm1(-2 * gap_left), torch.expm1(-2 * gap_right)
@@ -47,6 +54,7 @@ def laplace(x: Tensor, at: Insertion, lengthscale: Tensor) -> Tensor:
 
 def brownian(x: Tensor, at: Insertion, lengthscale: Tensor) -> Tensor:
     """Straight lines in ``x``; from ``-lengthscale`` where the left neighbour is missing."""
+    lengthscale = usable(lengthscale)
     start = torch.maximum(at.a, -lengthscale)
     left, right = at.b - start, at.c - at.b
     peak = torch.sqrt(left / lengthscale * (right / (left + right)))
@@ -120,8 +128,8 @@ def matern(order: int) -> Callable[[Tensor, Insertion, Tensor], Tensor]:
     constants = _constants(order)
 
     def features(x: Tensor, at: Insertion, lengthscale: Tensor) -> Tensor:
+        rising, lengthscale = x <= at.b, usable(lengthscale)
         tables = matern_tables(constants, at.gaps.to(x.device), lengthscale).to(x.dtype)
-        rising = x <= at.b
         rate = math.sqrt(2 * order + 1) / lengthscale
         outer = _short(torch.where(rising, x - at.a, at.c - x).clamp(min=0) * rate)
         inner = _short(torch.where(rising, at.b - x, x - at.b) * rate)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from dtmgp.kernels.matern import _nilpotent_powers, _noise_coefficients
+from dtmgp.ops.line.kernels import LARGEST
 from dtmgp.ops.line.tables import _jit
 
 fill: Any = _jit.tables  # numba's own annotations do not know the arguments
@@ -30,7 +31,9 @@ def _line_tables(
     From gaps (classes, 2), lengthscales (J,) and one variance, of which coordinate 0 takes all.
     """
     scales = lengthscale.detach().double().numpy()
-    rates = math.sqrt(2 * order + 1) / scales
+    inside = (scales > 1 / LARGEST) & (scales < LARGEST)  # others make NaN, never a division by zero
+    rates = np.full(len(scales), np.nan)
+    np.divide(math.sqrt(2 * order + 1), scales, out=rates, where=inside)
     size = order + 1
     shape = (len(rates), gaps.shape[0], 2, size, size)
     found, slopes = np.empty(shape), np.empty(shape)
