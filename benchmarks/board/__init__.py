@@ -1,0 +1,1 @@
+"""The scoreboard of `quality.py`: problems, tasks, models, scores and bars; runs nothing itself."""
