@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from board.problem import OBSERVATIONS, Problem, Size
 from dtmgp.metrics import (
@@ -65,10 +66,15 @@ def score_model(problem: Problem, model: Any, size: Size, seed: int) -> Scores:
     mean = np.asarray(model.predict(X)) if hasattr(model, "predict") else many.mean(axis=1)
     scores["rmse"] = rmse(problem.mean, mean) if problem.mean is not None else rmse(problem.y_test, mean)
     if hasattr(model, "log_prob"):
-        replicates = problem.y_test.shape[1]
-        values = model.log_prob(np.repeat(X, replicates, axis=0), problem.y_test.ravel())
-        scores["nll"] = -float(np.mean(values))
+        scores["nll"] = -float(np.mean(log_densities(model, X, problem.y_test)))
     return scores
+
+
+def log_densities(model: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Log densities of observations y (n, r): regressors take one per row, baselines and peers all of a row."""
+    if isinstance(model, BaseEstimator):
+        return np.asarray(model.log_prob(np.repeat(X, y.shape[1], axis=0), y.ravel()))
+    return np.asarray(model.log_prob(X, y))
 
 
 def score_truth(problem: Problem, size: Size) -> Scores:
