@@ -12,10 +12,19 @@ from dtmgp.errors import InputError
 from dtmgp.expansion import HierarchicalExpansion
 from dtmgp.grids import LowerSet, SparseGrid
 from dtmgp.kernels import Laplace, Matern32, Matern52
-from dtmgp.ops import contract, contract_dense, contract_fast, contract_quadratic, dense, path_for
+from dtmgp.ops import (
+    contract,
+    contract_dense,
+    contract_fast,
+    contract_quadratic,
+    dense,
+    path_for,
+    reference,
+)
 from dtmgp.ops.dispatch import LARGEST_DENSE
 from dtmgp.ops.plan import plans_of
 from dtmgp.ops.quadratic import operator
+from dtmgp.ops.quadratic import reference as pairs_reference
 
 EXPANSIONS["quadratic"] = lambda: HierarchicalExpansion(Matern32(4.0), SparseGrid(6, 3))
 EXPANSIONS["pairs-of-two"] = lambda: HierarchicalExpansion(Laplace(2.0), SparseGrid(5, 3))
@@ -54,6 +63,50 @@ def test_dense_equals_sparse(name, dtype):
     for found, expected in zip(results(contract_dense, case), results(contract, case), strict=True):
         limit = (1e-13 if dtype == torch.float64 else 1e-5) * float(expected.detach().abs().max())
         torch.testing.assert_close(found, expected, rtol=0, atol=limit)
+
+
+def plain(case, operation, *tables):
+    """Outputs and gradients of a plain torch function by autograd."""
+    inputs = [t.clone().requires_grad_() for t in (case.values, case.mean, case.variance)]
+    first, second = operation(inputs[0], case.positions, *tables, *inputs[1:])
+    return torch.autograd.grad((first, second), inputs, (first.detach().cos(), second.detach().sin()))
+
+
+def near(found, expected, share):
+    for a, b in zip(found, expected, strict=True):
+        limit = share * float(b.detach().abs().max())
+        torch.testing.assert_close(a.double(), b.double(), rtol=0, atol=limit)
+
+
+@pytest.mark.parametrize("name", EXPANSIONS)
+def test_written_out_derivatives_of_the_reference_are_those_of_autograd(name):
+    # operators on a GPU use them, and on the CPU operators in other dtypes
+    case = Case(name)
+    tables = case.plan.tree, case.plan.intervals
+    first, second = reference.contract(case.values, case.positions, *tables, case.mean, case.variance)
+    given = case.values, case.positions, *tables, case.mean, case.variance, first.cos(), second.sin()
+    near(reference.contract_backward(*given), plain(case, reference.contract, *tables), 1e-13)
+    values = case.values.clone().requires_grad_()
+    phi = dense.reference_features(values, case.positions, *tables, case.plan.size)
+    (expected,) = torch.autograd.grad(phi, values, phi.detach().sin())
+    found = dense._reference_backward(case.values, case.positions, *tables, phi.detach().sin())
+    near([found], [expected], 1e-13)
+
+
+@pytest.mark.parametrize("name", EXPANSIONS)
+@pytest.mark.parametrize("path", [contract, contract_dense, contract_quadratic])
+def test_other_dtypes_have_derivatives(name, path):
+    case, rough = Case(name), Case(name, torch.bfloat16)
+    if path is contract_quadratic and case.plan.quadratic is None:
+        pytest.skip("no pairs")
+    found = results(path, rough)
+    assert all(part.dtype == torch.bfloat16 for part in found)
+    near(found[:2], results(contract, case)[:2], 0.05)  # 8 bits
+    inputs = [t.double() for t in (rough.values, rough.mean, rough.variance)]
+    leaves = [t.requires_grad_() for t in inputs]
+    outputs = contract(case.plan, leaves[0], case.positions, *leaves[1:])
+    upstream = found[0].detach().cos().double(), found[1].detach().sin().double()
+    near(found[2:], torch.autograd.grad(outputs, leaves, upstream), 0.05)
 
 
 QUADRATIC = ["quadratic", "pairs-of-two", "laplace-13d", "padded", "scattered-2", "scattered-4"]
@@ -96,6 +149,19 @@ def test_the_quadratic_form_is_refused_where_there_is_none(name):
     case = Case(name)
     with pytest.raises(InputError, match="contract_quadratic"):
         contract_quadratic(case.plan, case.values, case.positions, case.mean)
+
+
+@pytest.mark.parametrize("name", QUADRATIC)
+def test_written_out_derivatives_of_the_quadratic_form_are_those_of_autograd(name):
+    case = Case(name)
+    case.values[3:5] = 0.0  # underflow: below the floor of the level-1 values
+    tables = case.plan.quadratic.functions, case.plan.quadratic.pairs, case.plan.quadratic.paired
+    first, second = pairs_reference.reference(case.values, case.positions, *tables, case.mean, case.variance)
+    grads = first.cos(), second.sin()
+    found = pairs_reference.reference_backward(
+        case.values, case.positions, *tables, case.mean, case.variance, grads
+    )
+    near(found, plain(case, pairs_reference.reference, *tables), 1e-13)
 
 
 @pytest.mark.parametrize("with_variance", [True, False])
@@ -178,3 +244,31 @@ def test_the_same_results_on_both_sides_of_the_switch(width):
     for other in (contract, contract_dense):
         for found, expected in zip(results(contract_fast, case), results(other, case), strict=True):
             torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
+@pytest.mark.parametrize("name", EXPANSIONS)
+@pytest.mark.parametrize("path", [contract, contract_dense, contract_quadratic])
+def test_gpu_equals_cpu_on_every_path(name, path):
+    case = Case(name)
+    if path is contract_quadratic and case.plan.quadratic is None:
+        pytest.skip("no pairs")
+    expected = results(path, case)
+    for part in ("values", "positions", "mean", "variance"):
+        setattr(case, part, getattr(case, part).cuda())
+    near([part.cpu() for part in results(path, case)], expected, 1e-12)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
+@pytest.mark.parametrize("path", [contract, contract_dense, contract_quadratic])
+def test_paths_compile_on_a_gpu(path):
+    case = Case("quadratic")
+    leaves = [t.cuda().requires_grad_() for t in (case.values, case.mean, case.variance)]
+    places = case.positions.cuda()
+
+    def sums(values, mean, variance):
+        return sum(part.sum() for part in path(case.plan, values, places, mean, variance))
+
+    compiled = torch.compile(sums, fullgraph=True, backend="aot_eager")
+    found, expected = (torch.autograd.grad(f(*leaves), leaves) for f in (compiled, sums))
+    near(found, expected, 1e-12)

@@ -55,10 +55,14 @@ def _features_backward(
     values: Tensor, positions: Tensor, tree: Tensor, intervals: Tensor, grad: Tensor
 ) -> Tensor:
     """Gradient of the values."""
-    with torch.enable_grad():
-        inputs = values.detach().requires_grad_()
-        out = reference_features(inputs, positions, tree, intervals, grad.shape[1])
-        return torch.autograd.grad(out, inputs, grad)[0]
+    return _reference_backward(values, positions, tree, intervals, grad)
+
+
+def _reference_backward(
+    values: Tensor, positions: Tensor, tree: Tensor, intervals: Tensor, grad: Tensor
+) -> Tensor:
+    by_phi = grad.gather(1, reference.active_rows(positions, tree))
+    return reference.active_values_backward(values, tree, intervals, by_phi)
 
 
 @_features_backward.register_fake
@@ -68,6 +72,8 @@ def _(values, positions, tree, intervals, grad):  # type: ignore[no-untyped-def]
 
 @_features_backward.register_kernel("cpu")
 def _(values, positions, tree, intervals, grad):  # type: ignore[no-untyped-def]
+    if values.dtype not in FAST_DTYPES:
+        return _reference_backward(values, positions, tree, intervals, grad)
     rows, dim, levels = values.shape
     out = torch.zeros_like(values, memory_format=torch.contiguous_format)
     given = _flat(values), _flat(positions.to(torch.int32))

@@ -2,10 +2,13 @@
 
     mean[n, w] = sum_t value(n, t) M[row(n, t), w]        variance[n, w] = sum_t value(n, t)^2 V[row(n, t), w]
 
-Vectorised over inputs and over all multi-indices of one depth; no loop over multi-indices.
+Vectorised over inputs and over all multi-indices of one depth; no loop over multi-indices. The first derivatives are
+also written out, for the operators: inside an operator autograd is off.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,40 +16,88 @@ from torch import Tensor
 from dtmgp.ops.plan import COORDINATE, COUNT, FACTOR, INTERVAL, OFFSET, PARENT, PREVIOUS, SLOT, depths
 
 
-def active_values(values: Tensor, tree: Tensor, intervals: Tensor) -> Tensor:
-    """Values (N, T) of the active features from one-dimensional values (N, d, L)."""
-    rows = len(values)
+class _Walk(NamedTuple):
+    """What the products along the tree leave behind: the tree is taken depth by depth, ``order`` says in which way."""
+
+    first: Tensor  # (N, d) level-1 values
+    flat: Tensor  # (N, d L)
+    suffix: Tensor  # (N, d + 1): prod_{i >= j} v(i, 0)
+    ranges: Tensor  # (N, E): products over intervals
+    prefix: Tensor  # (N, T) P(t), depth by depth
+    nodes: list[
+        Tensor
+    ]  # the rows of ``tree`` of every depth from 1 on, with parents as columns of ``prefix``
+    place: Tensor  # column of ``prefix`` of every multi-index
+    after: Tensor  # column of ``suffix`` of every multi-index
+
+
+def _walk(values: Tensor, tree: Tensor, intervals: Tensor) -> _Walk:
+    rows, device = len(values), values.device
     table = tree.cpu().long()
     first = values[:, :, 0]
     one = values.new_ones(rows, 1)
-    # suffix[:, j] = prod_{i >= j} v(i, 0)
     suffix = torch.cat([first.flip(1).cumprod(1).flip(1), one], dim=1)
-    ranges = _interval_products(first, intervals.cpu().long(), one)
+    ranges = torch.cat([one, *(first[:, c].cumprod(1) for c, _ in _chains(intervals))], dim=1)
     flat = values.reshape(rows, -1)
     depth = torch.from_numpy(depths(table.numpy()))
-    order = torch.argsort(depth, stable=True)
-    place = torch.empty_like(order)
-    place[order] = torch.arange(len(order))
-    prefix = one
+    place = torch.empty_like(depth)
+    place[torch.argsort(depth, stable=True)] = torch.arange(len(depth))
+    nodes, prefix = [], one
     for raised in range(1, int(depth.max()) + 1):
-        nodes = table[depth == raised].to(values.device)
-        parent = prefix.index_select(1, place.to(values.device)[nodes[:, PARENT]])
-        step = ranges.index_select(1, nodes[:, INTERVAL]) * flat.index_select(1, nodes[:, SLOT])
-        prefix = torch.cat([prefix, parent * step], dim=1)
-    place = place.to(values.device)
-    after = (table[:, COORDINATE] + 1).to(values.device)
-    return prefix.index_select(1, place) * suffix.index_select(1, after)
+        found = table[depth == raised]
+        found[:, PARENT] = place[found[:, PARENT]]
+        nodes.append(found.to(device))
+        prefix = torch.cat(
+            [prefix, prefix.index_select(1, nodes[-1][:, PARENT]) * _step(ranges, flat, nodes[-1])], 1
+        )
+    after = table[:, COORDINATE] + 1
+    return _Walk(first, flat, suffix, ranges, prefix, nodes, place.to(device), after.to(device))
 
 
-def _interval_products(first: Tensor, intervals: Tensor, one: Tensor) -> Tensor:
-    """(N, E): chains are stored one after the other, each starting from the empty interval."""
-    starts = (intervals[1:, PREVIOUS] == 0).nonzero()[:, 0] + 1
-    stops = [*starts[1:].tolist(), len(intervals)]
-    parts = [one]
-    for start, stop in zip(starts.tolist(), stops):
-        low, high = int(intervals[start, FACTOR]), int(intervals[stop - 1, FACTOR]) + 1
-        parts.append(first[:, low:high].cumprod(1))
-    return torch.cat(parts, dim=1)
+def _chains(intervals: Tensor) -> list[tuple[slice, slice]]:
+    """Intervals are stored chain after chain, each growing by a coordinate: its coordinates, its entries."""
+    table = intervals.cpu().long()
+    starts = ((table[1:, PREVIOUS] == 0).nonzero()[:, 0] + 1).tolist()
+    return [
+        (slice(int(table[start, FACTOR]), int(table[stop - 1, FACTOR]) + 1), slice(start, stop))
+        for start, stop in zip(starts, [*starts[1:], len(table)])
+    ]
+
+
+def _step(ranges: Tensor, flat: Tensor, nodes: Tensor) -> Tensor:
+    return ranges.index_select(1, nodes[:, INTERVAL]) * flat.index_select(1, nodes[:, SLOT])
+
+
+def active_values(values: Tensor, tree: Tensor, intervals: Tensor) -> Tensor:
+    """Values (N, T) of the active features from one-dimensional values (N, d, L)."""
+    walk = _walk(values, tree, intervals)
+    return walk.prefix.index_select(1, walk.place) * walk.suffix.index_select(1, walk.after)
+
+
+def active_values_backward(values: Tensor, tree: Tensor, intervals: Tensor, grad: Tensor) -> Tensor:
+    """Gradient of the values (N, d, L) from that of the active values (N, T): the same walk in reverse."""
+    walk = _walk(values, tree, intervals)
+    by_suffix = torch.zeros_like(walk.suffix)
+    by_suffix.index_add_(1, walk.after, grad * walk.prefix.index_select(1, walk.place))
+    by_prefix = torch.zeros_like(walk.prefix)
+    by_prefix.index_add_(1, walk.place, grad * walk.suffix.index_select(1, walk.after))
+    by_ranges, by_flat = torch.zeros_like(walk.ranges), torch.zeros_like(walk.flat)
+    stop = by_prefix.shape[1]
+    for nodes in reversed(walk.nodes):
+        start = stop - len(nodes)
+        up, parent = by_prefix[:, start:stop], nodes[:, PARENT]
+        by_step = up * walk.prefix.index_select(1, parent)
+        by_prefix.index_add_(1, parent, up * _step(walk.ranges, walk.flat, nodes))
+        by_ranges.index_add_(1, nodes[:, INTERVAL], by_step * walk.flat.index_select(1, nodes[:, SLOT]))
+        by_flat.index_add_(1, nodes[:, SLOT], by_step * walk.ranges.index_select(1, nodes[:, INTERVAL]))
+        stop = start
+    by_values = by_flat.reshape(values.shape)
+    turned = [x.flip(1) for x in (by_suffix[:, :-1], walk.first, walk.suffix[:, :-1])]
+    by_values[:, :, 0] += torch.ops.aten.cumprod_backward(turned[0], turned[1], 1, turned[2]).flip(1)
+    for coordinates, entries in _chains(intervals):
+        given = by_ranges[:, entries], walk.first[:, coordinates], 1, walk.ranges[:, entries]
+        by_values[:, coordinates, 0] += torch.ops.aten.cumprod_backward(*given)
+    return by_values
 
 
 def active_rows(positions: Tensor, tree: Tensor) -> Tensor:
@@ -89,14 +140,20 @@ def contract_backward(
     grad_mean: Tensor,
     grad_variance: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Gradients of values, weight means and weight variances, by differentiating ``contract``."""
-    with torch.enable_grad():
-        inputs = [x.detach().requires_grad_() for x in (values, mean, variance) if x is not None]
-        outputs = contract(
-            inputs[0], positions, tree, intervals, inputs[1], None if variance is None else inputs[2]
-        )
-        pairs = [
-            (o, g) for o, g in zip(outputs, (grad_mean, grad_variance)) if o is not None and g is not None
-        ]
-        found = torch.autograd.grad([o for o, _ in pairs], inputs, [g for _, g in pairs])
-    return found[0], found[1], None if variance is None else found[2]
+    """Gradients of values, weight means and weight variances, written out: an operator cannot differentiate itself."""
+    phi = active_values(values, tree, intervals)
+    rows = active_rows(positions, tree).clamp(0, mean.shape[0] - 1)
+
+    def gathered(weights: Tensor, grad: Tensor) -> Tensor:
+        return torch.einsum("nw,ntw->nt", grad, weights[rows])
+
+    def scattered(weights: Tensor, grad: Tensor, share: Tensor) -> Tensor:
+        parts = (share.unsqueeze(-1) * grad.unsqueeze(1)).flatten(0, 1)
+        return torch.zeros_like(weights).index_add(0, rows.flatten(), parts)
+
+    by_phi, by_variance = gathered(mean, grad_mean), None
+    if variance is not None and grad_variance is not None:
+        by_phi = by_phi + 2 * phi * gathered(variance, grad_variance)
+        by_variance = scattered(variance, grad_variance, phi.square())
+    by_values = active_values_backward(values, tree, intervals, by_phi)
+    return by_values, scattered(mean, grad_mean, phi), by_variance

@@ -16,12 +16,9 @@ from dtmgp.ops import threads
 from dtmgp.ops.contraction import FAST_DTYPES, _no_second_derivatives, check_arguments
 from dtmgp.ops.plan import Plan
 from dtmgp.ops.quadratic import _jit
+from dtmgp.ops.quadratic.reference import reference, reference_backward
 from dtmgp.ops.quadratic.tables import (
-    FUNCTION_COUNT,
-    FUNCTION_INDEX,
-    FUNCTION_ROOT,
     FUNCTION_ROW,
-    FUNCTION_SLOT,
 )
 
 # numba's own annotations do not know the arguments
@@ -32,48 +29,6 @@ spread_back: Any = _jit.spread_back
 spread_weights: Any = _jit.spread_weights
 collect_weights: Any = _jit.collect_weights
 BLOCK_ENTRIES = 1 << 17  # of the block's largest array: half a mebibyte in float32
-
-
-# -- plain torch ----------------------------------------------------------------------------------------------
-def reference(
-    values: Tensor, positions: Tensor, functions: Tensor, pairs: Tensor, paired: int,
-    mean: Tensor, variance: Tensor | None,
-) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """Mean and variance contraction (N, W) in plain torch: any device, dtype, order of derivatives."""
-    rows, _, levels = values.shape
-    table = functions.long()
-    flat = values.flatten(1)
-    floor = torch.finfo(values.dtype).tiny
-    slot, count = table[:, FUNCTION_SLOT], table[:, FUNCTION_COUNT]
-    place = positions.flatten(1).long().index_select(1, slot).clamp(min=0).minimum(count - 1)
-    active = (place == table[:, FUNCTION_INDEX]) & (count > 0)
-    below = flat.clamp(min=floor)
-    u = torch.where(
-        active,
-        flat.index_select(1, slot) / below.index_select(1, table[:, FUNCTION_ROOT]),
-        flat.new_zeros(()),
-    )
-    root = below[:, ::levels].prod(1, keepdim=True)
-
-    def form(ratio: Tensor, scale: Tensor, weights: Tensor) -> Tensor:
-        linear, matrix = _weights(functions, pairs, paired, weights)
-        width = weights.shape[1]
-        half = (ratio[:, :paired] @ matrix).reshape(rows, width, paired)
-        return scale * (weights[0] + ratio @ linear + 0.5 * (half * ratio[:, None, :paired]).sum(-1))
-
-    first = form(u, root, mean)
-    return first, None if variance is None else form(u.square(), root.square(), variance)
-
-
-def _weights(functions: Tensor, pairs: Tensor, paired: int, table: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights of the functions (F, W), and the symmetric matrices of the pairs (k, W k)."""
-    rows = functions[:, FUNCTION_ROW].long()
-    linear = table[rows.clamp(min=0)] * (rows >= 0).to(table).unsqueeze(-1)
-    width = table.shape[1]
-    found = table[pairs[:, 2]]
-    matrix = table.new_zeros(paired, paired, width)
-    matrix = matrix.index_put((pairs[:, 0], pairs[:, 1]), found).index_put((pairs[:, 1], pairs[:, 0]), found)
-    return linear, matrix.transpose(1, 2).reshape(paired, width * paired)
 
 
 # -- operators ------------------------------------------------------------------------------------------------
@@ -222,14 +177,8 @@ def _quadratic_backward(
     mean: Tensor, variance: Tensor | None, grad_mean: Tensor, grad_variance: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients of values, mean and variance; the last (0, W) without variance."""
-    with torch.enable_grad():
-        inputs = [x.detach().requires_grad_() for x in (values, mean, variance) if x is not None]
-        outputs = reference(
-            inputs[0], positions, functions, pairs, paired, inputs[1], None if variance is None else inputs[2]
-        )
-        asked = [o for o in outputs if o is not None]
-        found = torch.autograd.grad(asked, inputs, [grad_mean, grad_variance][: len(asked)])
-    return found[0], found[1], mean.new_empty(0, mean.shape[1]) if variance is None else found[2]
+    grads = grad_mean, grad_variance
+    return reference_backward(values, positions, functions, pairs, paired, mean, variance, grads)
 
 
 @_quadratic_backward.register_fake
@@ -250,6 +199,9 @@ def _(  # type: ignore[no-untyped-def]
 def _(  # type: ignore[no-untyped-def]
     values, positions, functions, pairs, paired, mean, variance, grad_mean, grad_variance
 ):
+    if values.dtype not in FAST_DTYPES:
+        grads = grad_mean, grad_variance
+        return reference_backward(values, positions, functions, pairs, paired, mean, variance, grads)
     rows, width = values.shape[0], mean.shape[1]
     out = (torch.empty if rows and width else torch.zeros)(values.shape, dtype=values.dtype)
     tables = [t for t in (mean, variance) if t is not None]
