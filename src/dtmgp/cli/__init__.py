@@ -11,7 +11,18 @@ from collections.abc import Sequence
 
 NEEDED = {"typer", "rich", "click"}
 # package -> extra that brings it
-EXTRAS = {"pandas": "tables", "pyarrow": "tables", "matplotlib": "plots", "plotly": "report", "torch": "deep"}
+EXTRAS = {
+    "pandas": "tables",
+    "pyarrow": "tables",
+    "matplotlib": "plots",
+    "plotly": "report",
+    "torch": "deep",
+    "fastapi": "serve",
+    "uvicorn": "serve",
+    "starlette": "serve",
+    "pydantic": "serve",
+    "pydantic_core": "serve",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

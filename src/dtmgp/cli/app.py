@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from dtmgp.cli import emulating, fitting, predicting, reporting, studies
+from dtmgp.cli import emulating, fitting, predicting, reporting, serving, studies
 
 app = typer.Typer(
     name="dtmgp",
-    help="Emulators of stochastic simulations: fit, predict, sample, report, emulate.",
+    help="Emulators of stochastic simulations: fit, predict, sample, report, emulate, serve.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -19,12 +19,12 @@ app = typer.Typer(
 
 @app.callback()
 def _root() -> None:
-    """Emulators of stochastic simulations: fit, predict, sample, report, emulate.
+    """Emulators of stochastic simulations: fit, predict, sample, report, emulate, serve.
 
     Tables are CSV or Parquet with column names; [bold]-[/bold] is the standard input or output. Exit codes: 0 done,
     2 an error that you can mend, told in one line. [bold]dtmgp COMMAND --help[/bold] shows an example of each command.
     """
 
 
-for group in (fitting, predicting, reporting, emulating, studies):
+for group in (fitting, predicting, reporting, emulating, serving, studies):
     group.register(app)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from dtmgp.cli.console import emit
+from dtmgp.cli.console import emit, say, split_names
 from dtmgp.cli.options import Json
 from dtmgp.errors import InputError
 
@@ -26,23 +26,73 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    study: Annotated[str, typer.Argument(help="Which study: theory.")],
+    study: Annotated[str, typer.Argument(help="Which study: theory, random-field or activity-network.")],
     full: Annotated[
-        bool, typer.Option("--full/--quick", help="All levels (minutes) or fewer (seconds).")
+        bool,
+        typer.Option("--full/--quick", help="The whole study (hours) or a small one (3 minutes at most)."),
     ] = False,
     out: Annotated[Path, typer.Option(help="Folder for the result files.")] = Path("out"),
-    figure: Annotated[Path | None, typer.Option(help="Where the figure goes, if not into --out.")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Where theory's first figure goes, if not into --out.")
+    ] = None,
+    sizes: Annotated[
+        str | None, typer.Option(help="Training inputs n, or replicates m, separated by commas.")
+    ] = None,
+    replications: Annotated[int | None, typer.Option(help="Macro-replications.")] = None,
+    models: Annotated[str | None, typer.Option(help="Some of the models, separated by commas.")] = None,
+    variants: Annotated[
+        str | None, typer.Option(help="independent, path; or runs-1, runs-1000. Separated by commas.")
+    ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds of processor time after which a fit stops.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Macro-replications at a time.")] = 1,
 ) -> None:
     """Run a study: write its tables and its figure, print its summary.
 
-    Example: [bold]dtmgp reproduce theory --quick --out out[/bold]
+    The simulation studies add rows to their file as they finish; the same command goes on after an interruption.
+
+    Example: [bold]dtmgp reproduce random-field --quick --out out[/bold]
     """
     from dtmgp.experiments.reproduce import reproduce as run
+    from dtmgp.experiments.study_options import StudyOptions
 
     words = ["dtmgp", "reproduce", study, "--full" if full else "--quick", "--out", str(out)]
-    words += [] if figure is None else ["--figure", str(figure)]
-    for line in run(study, out, full=full, command=shlex.join(words), figure=figure):
+    for option, value in {
+        "--figure": figure,
+        "--sizes": sizes,
+        "--replications": replications,
+        "--models": models,
+        "--variants": variants,
+        "--time-limit": time_limit,
+        "--jobs": None if jobs == 1 else jobs,
+    }.items():
+        words += [] if value is None else [option, f"{value:g}" if isinstance(value, float) else str(value)]
+    options = StudyOptions(
+        sizes=None if sizes is None else _integers("--sizes", sizes),
+        replications=replications,
+        models=split_names(models),
+        variants=split_names(variants),
+        time_limit=time_limit,
+        jobs=jobs,
+    )
+    for line in run(
+        study,
+        out,
+        full=full,
+        command=shlex.join(words),
+        figure=figure,
+        options=options,
+        say=lambda line: say(line, to_error=True),
+    ):
         typer.echo(line)
+
+
+def _integers(option: str, text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts or not all(part.isdigit() for part in parts):
+        raise InputError(option, got=repr(text), expected="whole numbers, separated by commas")
+    return [int(part) for part in parts]
 
 
 def bench(

@@ -1,0 +1,132 @@
+"""What the profiler page draws: the law at one point, and how it changes along every input from there."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import ndtr
+
+from dtmgp.analysis.base import one_output, rows_for
+from dtmgp.serve.answers import plain
+from dtmgp.serve.capacity import Deadline
+from dtmgp.serve.faults import Unprocessable
+from dtmgp.serve.requests import ProfileRequest, point_from
+from dtmgp.serve.served import ServedModel
+
+Array = np.ndarray
+SCORES = np.linspace(-3.5, 3.5, 85)  # normal scores of the quantiles that the density is made of
+BUDGET = 0.035  # seconds of the model per picture
+FEWEST, MOST = 9, 41  # points per curve
+DIGITS = 7  # of numbers that are only drawn
+
+
+class Profiler:
+    """Pictures of one model; the number of points per curve follows from the model's speed, measured here.
+
+    >>> from dtmgp import TMGPRegressor
+    >>> model = TMGPRegressor().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+    >>> picture = Profiler(ServedModel.of(model))(ProfileRequest(at=[1.0]), Deadline(10.0))
+    >>> round(picture["mean"], 2), len(picture["curves"])
+    (1.0, 1)
+    """
+
+    def __init__(self, served: ServedModel, points: int | None = None) -> None:
+        self.served = served
+        self.points = self._affordable() if points is None else points
+        low, high = served.typical()
+        self.low, self.high = low, high
+
+    def _affordable(self) -> int:
+        """Odd, so that the middle of the range is among them."""
+        box = self.served.box
+        x = np.repeat(0.5 * (box.low + box.high)[None], box.dim * FEWEST, axis=0)
+        seconds = []
+        for _ in range(4):  # the first one compiles
+            start = time.perf_counter()
+            self._law(x, 0.9, Deadline(600.0))
+            seconds.append(time.perf_counter() - start)
+        wanted = BUDGET / max(min(seconds[1:]), 1e-9) * FEWEST
+        return int(np.clip(wanted // 2 * 2 + 1, FEWEST, MOST))
+
+    def _law(self, x: Float[Array, "n d"], coverage: float, deadline: Deadline) -> tuple[Array, Array]:
+        """Mean (n, W), and quantiles (n, W, 4): ends of the interval, and of its inner half."""
+        tail = 0.5 - coverage / 2
+        mean = self.served.in_parts(self.served.model.predict, x, deadline)[0]
+        levels = [tail, 0.25, 0.75, 1.0 - tail]
+        quantiles = self.served.quantiles(x, levels, deadline)
+        return mean.reshape(len(x), -1), quantiles.reshape(len(x), -1, 4)
+
+    def output(self, number: int) -> int:
+        """A number of an output that exists."""
+        if number >= len(self.served.outputs):
+            raise Unprocessable(f"output: {number}, the model has {len(self.served.outputs)}, counted from 0")
+        return number
+
+    def __call__(self, request: ProfileRequest, deadline: Deadline) -> dict[str, Any]:
+        """Numbers and density at the point, and one curve per input."""
+        served, box = self.served, self.served.box
+        output = self.output(request.output)
+        at = served.checked(point_from(request.at, box)[None])[0]
+        unit = np.linspace(0.0, 1.0, self.points)
+        ticks = box.place(np.repeat(unit[:, None], box.dim, axis=1))  # (G, d)
+        rows = np.repeat(at[None], 1 + box.dim * self.points, axis=0)
+        lines = rows[1:].reshape(box.dim, self.points, box.dim)
+        lines[np.arange(box.dim), :, np.arange(box.dim)] = ticks.T
+        mean, quantiles = (part[:, output] for part in self._law(rows, request.coverage, deadline))
+        std = served.moments(at[None], deadline)[1].reshape(-1)[output]
+        curves = []
+        for j in range(box.dim):
+            part = slice(1 + j * self.points, 1 + (j + 1) * self.points)
+            curves.append(
+                {
+                    "x": shown(ticks[:, j]),
+                    "mean": shown(mean[part]),
+                    **{
+                        name: shown(quantiles[part, k])
+                        for k, name in enumerate(("low", "low50", "high50", "high"))
+                    },
+                }
+            )
+        return {
+            "at": at.tolist(),
+            "output": served.outputs[output],
+            "coverage": request.coverage,
+            **{
+                name: plain(float(value))
+                for name, value in (
+                    ("mean", mean[0]),
+                    ("std", std),
+                    ("low", quantiles[0, 0]),
+                    ("high", quantiles[0, 3]),
+                )
+            },
+            "density": self.density(at, output),
+            "curves": curves,
+            "range": shown(np.array([self.low[output], self.high[output]])),
+            "extrapolates": served.outside(at[None])[0],
+        }
+
+    def density(self, at: Float[Array, " d"], output: int) -> dict[str, Any]:
+        """Density of Y(at) by differences of its quantiles, or the probabilities of values if it is discrete."""
+        model = self.served.model
+        levels = ndtr(SCORES)
+        found = np.asarray(model.predict_quantiles(rows_for(model, at[None]), list(levels)), dtype=np.float64)
+        y = found[0] if found.ndim == 2 else one_output(found, output)[0]
+        steps = np.diff(y)
+        if (steps <= 1e-9 * max(np.ptp(y), 1e-300)).sum() > 3:
+            values = np.unique(y)
+            rows = np.repeat(at[None], len(values), axis=0)
+            wide = values if found.ndim == 2 else np.repeat(values[:, None], found.shape[1], axis=1)
+            below = np.asarray(model.cdf(rows_for(model, rows), wide), dtype=np.float64)
+            below = below if below.ndim == 1 else one_output(below, output)
+            return {"y": shown(values), "mass": shown(np.diff(below, prepend=0.0))}
+        middle = 0.5 * (y[1:] + y[:-1])
+        return {"y": shown(middle), "density": shown(np.diff(levels) / np.maximum(steps, 1e-300))}
+
+
+def shown(values: Array) -> Any:
+    """Numbers for drawing, shortened."""
+    return plain([float(f"{value:.{DIGITS}g}") for value in np.asarray(values, dtype=float).tolist()])
