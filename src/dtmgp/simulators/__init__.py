@@ -11,6 +11,7 @@ from dtmgp.simulators.brownian_field import BrownianField
 from dtmgp.simulators.design import latin_hypercube, maximin_latin_hypercube
 from dtmgp.simulators.epidemic import Epidemic
 from dtmgp.simulators.mm1_queue import MM1Queue
+from dtmgp.simulators.rotated_chairs import RotatedChairs
 from dtmgp.simulators.two_branches import TwoBranches
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "BrownianField",
     "Epidemic",
     "MM1Queue",
+    "RotatedChairs",
     "TwoBranches",
     "latin_hypercube",
     "maximin_latin_hypercube",
