@@ -8,10 +8,13 @@ from typing import Self
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
+from scipy.special import logsumexp
 
 from dtmgp.baselines.base import check_new_inputs, check_sample_count, check_training_data
 from dtmgp.errors import InputError
 from dtmgp.random import RandomState, as_generator
+
+_ENTRIES = 1 << 22  # of the table of distances held at once
 
 
 def silverman_bandwidth(y: Float[np.ndarray, " n"]) -> float:
@@ -93,3 +96,19 @@ class InputIgnoringKDE:
         generator = as_generator(random_state)
         centres = generator.choice(self._outputs, size=shape)
         return centres + self.bandwidth_ * generator.standard_normal(shape)
+
+    def log_prob(self, X: ArrayLike, y: ArrayLike) -> Float[np.ndarray, "n r"]:
+        """Log density of the estimate at y (n, r), whatever the rows of X (n, d) are."""
+        n = len(check_new_inputs(X, self._dim))
+        values = np.asarray(y, dtype=np.float64)
+        if values.ndim != 2 or len(values) != n:
+            raise InputError("outputs y", got=f"shape {values.shape}", expected=f"({n}, r)")
+        if not self.bandwidth_ > 0:
+            raise InputError("log_prob", got="bandwidth 0, a law without density", expected="a positive one")
+        centres, count = np.unique(self._outputs, return_counts=True)
+        flat, found = values.ravel(), np.empty(values.size)
+        for part in np.array_split(np.arange(flat.size), 1 + flat.size * len(centres) // _ENTRIES):
+            z = (flat[part, None] - centres) / self.bandwidth_
+            found[part] = logsumexp(-0.5 * z**2, axis=1, b=count)
+        found -= np.log(self._outputs.size * self.bandwidth_ * np.sqrt(2.0 * np.pi))
+        return found.reshape(values.shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +14,8 @@ from dtmgp.experiments.results import Table, Value, read_csv
 WIDTH, HEIGHT = 11.0, 6.6  # inches
 
 
-def theory_figure(source: Path, target: Path) -> None:
-    """Draw ``theory_residual.csv``: residual against features above, over the two rates in the level below."""
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure that needs no display."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -22,11 +23,17 @@ def theory_figure(source: Path, target: Path) -> None:
         raise InputError(
             "figure", got="no matplotlib", expected="matplotlib", do="pip install 'dtmgp[plots]'"
         ) from None
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def theory_figure(source: Path, target: Path) -> None:
+    """Draw ``theory_residual.csv``: residual against features above, over the two rates in the level below."""
+    figure = new_figure(WIDTH, HEIGHT)
     rows = read_csv(source).rows
     dimensions = sorted({int(row["dim"]) for row in rows})  # type: ignore[arg-type]
     kernels = list(dict.fromkeys(str(row["kernel"]) for row in rows))
-    figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots(2, len(dimensions), sharey="row", squeeze=False)
     for column, dim in enumerate(dimensions):
         above, below = axes[:, column]
@@ -60,17 +67,18 @@ def theory_figure(source: Path, target: Path) -> None:
     axes[1, 0].plot([], [], color="0.3", label=r"over $l^{2d-2}/2^l$ (Theorem 3)")
     axes[1, 0].plot([], [], color="0.3", ls=":", label=r"over $l^{d-1}/2^l$ (d > 1)")
     axes[1, 0].legend(fontsize=7, loc="lower left")
-    _save(figure, target)
+    save_figure(figure, target)
 
 
 def _where(rows: list[dict[str, Value]], kernel: str, dim: int) -> list[dict[str, Value]]:
     return [row for row in rows if row["kernel"] == kernel and row["dim"] == dim]
 
 
-def _save(figure: object, target: Path) -> None:
+def save_figure(figure: Any, target: Path) -> None:
+    """Write a PNG in one step."""
     target.parent.mkdir(parents=True, exist_ok=True)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})  # type: ignore[attr-defined]
+    figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
     part = target.with_name(f".{target.name}.part")
     part.write_bytes(buffer.getvalue())
     part.replace(target)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from dtmgp.errors import InputError
 from dtmgp.experiments import theory
 from dtmgp.experiments.figures import theory_figure
 from dtmgp.experiments.results import Value, origin, read_csv, write_csv
+from dtmgp.experiments.study_options import StudyOptions
 
 SEED = 0
 
@@ -54,15 +55,73 @@ def _number(value: Value) -> str:
     return f"{'-':>6}" if value is None else f"{float(value):6.2f}"
 
 
-STUDIES: Mapping[str, Callable[[Path, bool, str, Path | None], list[str]]] = {"theory": reproduce_theory}
+def reproduce_study(
+    study: str, out: Path, full: bool, command: str, options: StudyOptions, say: Callable[[str], None]
+) -> list[str]:
+    """One of the simulation studies: a log of rows that later runs go on with, its tables, a figure per variant."""
+    from dtmgp.experiments.studies.log import ResultLog
+    from dtmgp.experiments.studies.options import VARIANTS, plan
+    from dtmgp.experiments.studies.runner import COLUMNS, run_study
+    from dtmgp.experiments.studies.summary import describe, summary, times
+    from dtmgp.experiments.study_figures import study_figure
+
+    cells, models, protocol = plan(study, full, options)
+    stem = study.replace("-", "_")
+    target = out / f"{stem}.csv"
+    log = ResultLog(target, COLUMNS)
+    log.open(origin(command, SEED), protocol.describe(cells[0].problem))
+    try:
+        run_study(cells, models, protocol, log, jobs=options.jobs, say=say)
+    except KeyboardInterrupt:
+        say(
+            f"interrupted; {target} keeps {len(log.read().rows)} rows, and the same command goes on from there"
+        )
+    table = log.read()
+    lines: list[str] = describe(table.rows)
+    written = [target]
+    for name, rows in (("summary", summary(table.rows)), ("times", times(table.rows))):
+        if rows:
+            written.append(out / f"{stem}_{name}.csv")
+            write_csv(written[-1], rows, table.origin)
+    averages = summary(table.rows)
+    for variant in dict.fromkeys(str(row["variant"]) for row in averages):
+        drawn = out / f"{stem}_{variant}.png"
+        try:
+            words = VARIANTS[study][variant]
+            study_figure(averages, variant, drawn, cells[0].problem.size_name, f"{study}: {words}")
+            written.append(drawn)
+        except InputError as error:
+            lines.append(str(error))
+    return [*lines, "", "written: " + ", ".join(map(str, written))]
+
+
+STUDIES = ("theory", "random-field", "activity-network")
 
 
 def reproduce(
-    study: str, out: Path, *, full: bool = False, command: str = "", figure: Path | None = None
+    study: str,
+    out: Path,
+    *,
+    full: bool = False,
+    command: str = "",
+    figure: Path | None = None,
+    options: StudyOptions | None = None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> list[str]:
-    """Run a study by its name."""
+    """Run a study by its name; ``say`` hears of its progress."""
+    options = StudyOptions() if options is None else options
     if study not in STUDIES:
         raise InputError("study", got=repr(study), expected=f"one of {', '.join(STUDIES)}")
     if out.exists() and not out.is_dir():
         raise InputError("--out", got=f"the file {out}", expected="a folder, or a new name for one")
-    return STUDIES[study](out, full, command, figure)
+    if study == "theory":
+        if options.given:
+            raise InputError(
+                f"{' '.join(options.given)} with theory",
+                got="an option of the simulation studies",
+                expected="random-field or activity-network",
+            )
+        return reproduce_theory(out, full, command, figure)
+    if figure is not None:
+        raise InputError("--figure", got=str(figure), expected="none: there is one per variant, in --out")
+    return reproduce_study(study, out, full, command, options, say)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from dtmgp.errors import InputError
 from dtmgp.inference import ELBO, AbstractObjective, Runs
 from dtmgp.inference.checkpoint import fingerprint_of
 from dtmgp.inference.trainer import Settings, Training, train
-from dtmgp.model import Mixture, ModelNoise
+from dtmgp.model import DTMGP, Mixture, ModelNoise
 from dtmgp.random import RandomState, as_generator
 
 ENTRIES = 1 << 22  # hidden units held at once in predictions
@@ -103,8 +104,19 @@ class AbstractNetworkRegressor(abc.ABC):
         return f"{name}({' -> '.join(f'{width:,}' for width in widths)}, epochs={len(self.trace_)})"
 
     @abc.abstractmethod
-    def build(self, dim: int, generator: torch.Generator | None = None) -> BayesianNetwork:
+    def build(self, dim: int, generator: torch.Generator | None = None) -> BayesianNetwork | DTMGP:
         """The network for ``dim`` inputs before training."""
+
+    def input_scale(
+        self, inputs: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
+        """What is subtracted from the inputs and what they are divided by: mean and standard deviation."""
+        spread = inputs.std(axis=0)
+        return inputs.mean(axis=0), np.where(spread > 0, spread, 1.0)
+
+    def output_scale(self, outputs: Float[np.ndarray, "n r"]) -> tuple[float, float]:
+        """The same of the outputs."""
+        return float(outputs.mean()), float(outputs.std()) or 1.0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train; y (n,) or replicates (n, r). Hidden draws are made once per distinct input and step.
@@ -114,9 +126,8 @@ class AbstractNetworkRegressor(abc.ABC):
         """
         inputs, outputs = check_training_data(X, y)
         begun = time.perf_counter()
-        spread = inputs.std(axis=0)
-        self._shift, self._width = inputs.mean(axis=0), np.where(spread > 0, spread, 1.0)
-        self._centre, self._scale = float(outputs.mean()), float(outputs.std()) or 1.0
+        self._shift, self._width = self.input_scale(inputs)
+        self._centre, self._scale = self.output_scale(outputs)
         rows = np.repeat(self._standardise(inputs), outputs.shape[1], axis=0)
         runs = Runs.group(rows, ((outputs - self._centre) / self._scale).reshape(-1, 1), self.dtype)
         seed = int(as_generator(self.random_state).integers(2**62))
@@ -186,6 +197,24 @@ class AbstractNetworkRegressor(abc.ABC):
                 law = self.model_.components(part, ModelNoise(empty, pieces[:-1], empty))
                 draws[begin : begin + rows] = (law.mean + law.variance.sqrt() * pieces[-1])[..., 0].T
         return self._centre + self._scale * draws
+
+    def log_prob(self, X: ArrayLike, y: ArrayLike) -> Float[np.ndarray, "n r"]:
+        """Log predictive density at y (n, r), r outputs of each row of X (n, d); the same draws in every call."""
+        new = self._tensor(X)
+        outputs = np.asarray(y, dtype=np.float64)
+        if outputs.ndim != 2 or len(outputs) != len(new):
+            raise InputError("outputs y", got=f"shape {outputs.shape}", expected=f"({len(new)}, r)")
+        scaled = torch.from_numpy((outputs - self._centre) / self._scale)
+        noise = self.model_.shared_noise(self.prediction_samples, new)
+        found = np.empty(outputs.shape)
+        rows = max(1, ENTRIES // (self.prediction_samples * max(self._units, outputs.shape[1])))
+        with torch.no_grad():
+            for begin in range(0, len(new), rows):
+                part = slice(begin, begin + rows)
+                law = self.model_.components(new[part], noise)  # (S, n, 1), against (n, r)
+                score = torch.logsumexp(law.log_prob(scaled[part]), dim=0)
+                found[part] = score.numpy() - math.log(self.prediction_samples) - math.log(self._scale)
+        return found
 
     @property
     def _units(self) -> int:
