@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
+PEERS := .venv-peers
+PEERS_STAMP := $(PEERS)/.stamp
+PEERS_ARGS ?=
 PYTEST_ARGS ?= -n 2 --dist worksteal
 
 # One thread per process: the tests already run in two processes.
@@ -14,10 +17,10 @@ export NUMBA_NUM_THREADS ?= 2
 export MPLBACKEND ?= Agg
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format docs clean
+.PHONY: help demo test test-all lint format docs bench-peers clean
 
 help:  ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -51,6 +54,17 @@ format: $(STAMP)  ## format the code and apply ruff's safe fixes
 docs: $(STAMP)  ## build the documentation in docs/_build/html; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+$(PEERS_STAMP): benchmarks/peers/requirements.txt
+	$(PYTHON) -m venv $(PEERS)
+	# torch first and by its exact version, so that no later requirement can pull another build.
+	$(PEERS)/bin/python -m pip install --quiet torch==2.13.0
+	$(PEERS)/bin/python -m pip install --quiet -r benchmarks/peers/requirements.txt
+	$(PEERS)/bin/python -m pip install --quiet --no-deps -e .
+	@touch $@
+
+bench-peers: $(PEERS_STAMP)  ## the peers beside the default, in .venv-peers; hours, goes on where it stopped
+	NUMBA_NUM_THREADS=1 $(PEERS)/bin/python benchmarks/peers_against_time.py $(PEERS_ARGS)
 
 clean:  ## remove caches and generated documentation (not .venv)
 	rm -rf build dist docs/_build docs/gallery docs/generated docs/sg_execution_times.rst
