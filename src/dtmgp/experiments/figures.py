@@ -70,6 +70,23 @@ def theory_figure(source: Path, target: Path) -> None:
     save_figure(figure, target)
 
 
+def deep_figure(source: Path, target: Path) -> None:
+    """Draw ``theory_deep.csv``: the distance of every case against its features, its rate as a thin line."""
+    figure = new_figure(7.5, 4.6)
+    rows = read_csv(source).rows
+    axes = figure.subplots()
+    for number, case in enumerate(dict.fromkeys(str(row["case"]) for row in rows)):
+        part = Table({}, [row for row in rows if row["case"] == case])
+        size, found, rate = (np.array(part.column(name)) for name in ("features", "distance", "rate"))
+        axes.loglog(size, found, color=f"C{number}", marker="o", ms=3, label=case)
+        axes.loglog(size, rate * found[-1] / rate[-1], color=f"C{number}", lw=0.7, ls=":")
+    axes.plot([], [], color="0.3", ls=":", lw=0.7, label="rate of Theorem 4")
+    axes.set(xlabel="features m per layer", ylabel="largest L2 distance")
+    axes.grid(True, which="major", lw=0.3)
+    axes.legend(fontsize=8)
+    save_figure(figure, target)
+
+
 def _where(rows: list[dict[str, Value]], kernel: str, dim: int) -> list[dict[str, Value]]:
     return [row for row in rows if row["kernel"] == kernel and row["dim"] == dim]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dtmgp.errors import InputError
-from dtmgp.experiments import theory
-from dtmgp.experiments.figures import theory_figure
+from dtmgp.experiments import deep_theory, theory
+from dtmgp.experiments.figures import deep_figure, theory_figure
 from dtmgp.experiments.results import Value, origin, read_csv, write_csv
 from dtmgp.experiments.study_options import StudyOptions
 
@@ -15,7 +15,7 @@ SEED = 0
 
 
 def reproduce_theory(out: Path, full: bool, command: str, figure: Path | None = None) -> list[str]:
-    """Theorem 3: ``theory_residual.csv``, ``theory_slopes.csv`` and the figure drawn from the first."""
+    """Theorem 3: ``theory_residual.csv``, ``theory_slopes.csv``; Theorem 4: ``theory_deep*.csv``; a figure of each."""
     stated = origin(command, SEED)
     target = out / "theory_residual.csv"
     rows = list(theory.study(theory.FULL if full else theory.QUICK, random_state=SEED))
@@ -41,11 +41,27 @@ def reproduce_theory(out: Path, full: bool, command: str, figure: Path | None = 
         f"{row['kernel']:16} {row['dim']} {_number(row['level_exponent'])} {_number(row['feature_slope'])}"
         for row in fitted
     ]
+    deep = out / "theory_deep.csv"
+    write_csv(deep, list(deep_theory.study(16 if full else 10, random_state=SEED)), stated)
+    deep_slopes = deep_theory.slopes(read_csv(deep))
+    write_csv(out / "theory_deep_slopes.csv", deep_slopes, stated)
+    lines += [
+        "",
+        "Theorem 4: L2 distance of a deep process and its expansion, slopes in m over the upper half of the levels",
+        f"{'widths':20} {'levels':>6}  slope  of the bound   distance / bound: first, last",
+    ]
+    lines += [
+        f"{row['case']!s:20} {row['levels']!s:>6} {_number(row['slope'])}        {_number(row['rate_slope'])}"
+        f"   {_number(row['over_rate_first'])} {_number(row['over_rate_last'])}"
+        for row in deep_slopes
+    ]
     drawn = out / "theory_residual.png" if figure is None else figure
-    written = [target, out / "theory_slopes.csv"]
+    deep_drawn = drawn.with_name("theory_deep.png")
+    written = [target, out / "theory_slopes.csv", deep, out / "theory_deep_slopes.csv"]
     try:
         theory_figure(target, drawn)
-        written.append(drawn)
+        deep_figure(deep, deep_drawn)
+        written += [drawn, deep_drawn]
     except InputError as error:
         lines.append(str(error))
     return [*lines, "", "written: " + ", ".join(map(str, written))]

@@ -180,8 +180,8 @@ def run_study(
 ) -> None:
     """Make every cell, ``jobs`` at a time; ``say`` hears of progress and of the time left.
 
-    Rows do not depend on ``jobs`` except through limits of time. The time left assumes that cells cost in
-    proportion to their size, as those did that are finished.
+    Rows do not depend on ``jobs`` except through limits of time. The time left assumes that half of a cell's
+    cost grows with its size.
     """
     rows = log.read().rows
     mine = [[row for row in rows if cell.owns(row)] for cell in cells]
@@ -194,11 +194,11 @@ def run_study(
         say(f"{len(cells) - len(open_cells)} of {len(cells)} cells are in {log.path}")
     if not open_cells:
         return
-    begun, total = time.perf_counter(), sum(cell.size for cell, _ in open_cells)
-    done = 0
+    typical = sum(cell.size for cell, _ in open_cells) / len(open_cells)
+    begun, total, done = time.perf_counter(), 2.0 * len(open_cells), 0.0
     work: list[Work] = [(cell, tuple(models), protocol, log, own) for cell, own in open_cells]
     for count, (cell, added) in enumerate(_outcomes(work, jobs), start=1):
-        done += cell.size
+        done += 1.0 + cell.size / typical
         elapsed = time.perf_counter() - begun
         left = elapsed * (total - done) / done
         place = (
