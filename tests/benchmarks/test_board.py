@@ -83,8 +83,8 @@ def test_main_runs_every_kind_of_task_and_does_not_run_rows_twice(board, tmp_pat
     from board.problem import TINY
 
     out = tmp_path / "rows.csv"
-    rows = board.main(TINY_TASKS, ["tmgp(level=1)"], [0], out, size=TINY)
-    models = ["truth", "quadratic-bootstrap", "ignores-x", "tmgp(level=1)"]
+    rows = board.main(TINY_TASKS, ["tmgp(level=1, max_evaluations=2)"], [0], out, size=TINY)
+    models = ["truth", "quadratic-bootstrap", "ignores-x", "tmgp(level=1, max_evaluations=2)"]
     expected = [
         (task, model) for task in TINY_TASKS for model in models if (task[:4], model) != ("jump", "truth")
     ]
@@ -92,7 +92,7 @@ def test_main_runs_every_kind_of_task_and_does_not_run_rows_twice(board, tmp_pat
     assert all(row["crps"] is not None for row in rows)
     printed = capsys.readouterr().out
     assert "missed: " in printed
-    assert board.main(TINY_TASKS, ["tmgp(level=1)"], [0], out, size=TINY) == rows
+    assert board.main(TINY_TASKS, ["tmgp(level=1, max_evaluations=2)"], [0], out, size=TINY) == rows
     assert "seed 0:" not in capsys.readouterr().out
 
 
