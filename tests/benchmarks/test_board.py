@@ -42,14 +42,18 @@ def test_scores_of_draws_are_the_metrics_of_the_package(board):
     with_cdf = Problem(
         *(getattr(given, name) for name in ("X", "y", "X_test", "y_test", "draw")), cdf=lambda t: t
     )
-    found = score_draws(with_cdf, few, many)
+    found = score_draws(with_cdf, few[None], many)
     assert found["ks100"] == ks_statistic(y, few).mean()
+    twice = Problem(
+        np.zeros((1, 1)), np.zeros(1), np.zeros((3, 1)), y, draw=lambda count, role: np.hstack([y, few])
+    )
+    assert score_draws(twice, np.array([few, few]), few)["ks100"] == ks_statistic(y, few).mean() / 2
     assert found["ks10k"] == ks_against_cdf(many, lambda t: t).mean()
     by_hand = [crps([y[i, j]], many[i : i + 1])[0] for i in range(3) for j in range(100)]
     assert found["crps"] == pytest.approx(np.mean(by_hand), rel=1e-12)
     assert found["cover90"] == coverage(y, *interval_from_draws(many, 0.9))
     # without a cdf KS10k is against draws of the truth, here y itself
-    assert score_draws(given, few, many)["ks10k"] == ks_statistic(y, many).mean()
+    assert score_draws(given, few[None], many)["ks10k"] == ks_statistic(y, many).mean()
 
 
 def test_a_model_with_the_true_law_scores_like_the_truth(board):
