@@ -11,7 +11,7 @@ fill one CSV. Truth against truth and the trivial baselines are added to every t
 
 KS100 is the paper's statistic: 100 draws of the model against 100 of the truth, here the mean of ten such samples.
 KS10k: 10,000 draws of the model against the exact cdf, or against 10,000 draws of the truth where the cdf is not known
-(the networks). CRPS, NLL and coverage are those of 100 observations of the truth per test input; the RMSE is that of the
+(the networks). CRPS, NLL and coverage are those of 100 observations of the truth per test input; the RMSE is of the
 mean against the true mean, or the observations (UCI). Training, test inputs and test draws have streams of their own;
 ``--validation`` scores on a held-out fifth of the *training* inputs only, and is what a choice of settings may look at.
 """
