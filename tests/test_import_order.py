@@ -35,6 +35,7 @@ LEAVES = {
     "report",
     "cli",
     "experiments",
+    "images",
     "botorch",
     "emulation",
     "serve",
