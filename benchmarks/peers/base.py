@@ -64,10 +64,12 @@ class Scaling(NamedTuple):
 class AbstractPeer(ABC):
     """A model of another library with ``fit``, ``predict``, ``sample_y`` and ``log_prob``.
 
-    ``steps(X, y)`` trains: after every item that it yields the model can predict, and it ends when the training of
-    its authors ends. ``fit`` follows it to its end, or for ``seconds`` of processor time. ``mixture(X)``
-    is the prediction, in the scaled units of ``self.scaling``.
+    ``train(X, y)`` is a generator: after every item that it yields the model can predict, and it ends when the training
+    of its authors ends. ``fit`` follows it to its end, or for ``seconds`` of processor time. ``mixture(X)``
+    is the prediction, in the scaled units of ``self.scaling``; the last one is kept, for it can be slow.
     """
+
+    _kept: tuple[bytes, Mixture] | None = None
 
     def __init__(
         self, *, log_outputs: bool = False, seconds: float | None = None, random_state: int = 0
@@ -77,7 +79,7 @@ class AbstractPeer(ABC):
         self.random_state = random_state
 
     @abstractmethod
-    def steps(self, X: np.ndarray, y: np.ndarray) -> Iterator[None]:
+    def train(self, X: np.ndarray, y: np.ndarray) -> Iterator[None]:
         """Train on X (N, d), y (N,), replicates as repeated rows, yielding now and then."""
 
     @abstractmethod
@@ -90,6 +92,19 @@ class AbstractPeer(ABC):
         self.scaling = Scaling.of(X, y, self.log_outputs)
         return self.scaling.inputs(X), self.scaling.outputs(y)
 
+    def steps(self, X: np.ndarray, y: np.ndarray) -> Iterator[None]:
+        """Train as ``train`` does; predictions between the steps are new ones."""
+        for _ in self.train(X, y):
+            self._kept = None
+            yield
+
+    def law(self, X: np.ndarray) -> Mixture:
+        """``mixture``, from the last call if that had the same rows."""
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        if self._kept is None or self._kept[0] != X.tobytes():
+            self._kept = X.tobytes(), self.mixture(X)
+        return self._kept[1]
+
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         """Train to the end, or for ``seconds``."""
         begun = time.process_time()
@@ -100,7 +115,7 @@ class AbstractPeer(ABC):
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Mean of Y(x); of the lognormals if outputs were logged."""
-        weights, means, stds = self.mixture(np.asarray(X, dtype=np.float64))
+        weights, means, stds = self.law(X)
         if not self.scaling.log:
             return self.scaling.back((weights * means).sum(axis=1))
         logs = self.scaling.mean + self.scaling.std * means + 0.5 * (self.scaling.std * stds) ** 2
@@ -108,7 +123,7 @@ class AbstractPeer(ABC):
 
     def sample_y(self, X: np.ndarray, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Draws (n, S) of Y(x), noise included."""
-        weights, means, stds = self.mixture(np.asarray(X, dtype=np.float64))
+        weights, means, stds = self.law(X)
         generator = np.random.default_rng(random_state)
         uniform = generator.random((len(weights), n_samples))
         chosen = np.stack([np.searchsorted(w, u) for w, u in zip(np.cumsum(weights, axis=1), uniform)])
@@ -119,7 +134,7 @@ class AbstractPeer(ABC):
 
     def log_prob(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Log density at y (n, r), r outputs of each row of X (n, d), in the units of y."""
-        weights, means, stds = (part[:, None, :] for part in self.mixture(np.asarray(X, dtype=np.float64)))
+        weights, means, stds = (part[:, None, :] for part in self.law(X))
         y = np.asarray(y, dtype=np.float64)
         inside = (y > 0) | (not self.scaling.log)
         safe = np.where(inside, y, 1.0)

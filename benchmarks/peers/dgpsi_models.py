@@ -27,7 +27,7 @@ class StochasticImputationDGP(AbstractPeer):
         hetero: bool = True,
         iterations: int = 300,
         chunk: int = 10,
-        imputations: int = 20,
+        imputations: int = 10,
         max_inputs: int = 2000,
         kernel_name: str = "matern2.5",
         **options: Any,
@@ -40,7 +40,7 @@ class StochasticImputationDGP(AbstractPeer):
         self.max_inputs = max_inputs
         self.kernel_name = kernel_name
 
-    def steps(self, X: np.ndarray, y: np.ndarray) -> Iterator[None]:
+    def train(self, X: np.ndarray, y: np.ndarray) -> Iterator[None]:
         np.random.seed(self.random_state)  # noqa: NPY002 - dgpsi draws from the global stream
         inputs, outputs = self.scale(X, y)
         rows, _, place = distinct(inputs, outputs)

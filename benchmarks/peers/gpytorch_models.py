@@ -121,7 +121,7 @@ class _Variational(AbstractPeer):
         """The model and the function of (output, target) to be maximised."""
         raise NotImplementedError
 
-    def steps(self, X: np.ndarray, y: np.ndarray) -> Iterator[None]:
+    def train(self, X: np.ndarray, y: np.ndarray) -> Iterator[None]:
         inputs, outputs = self.scale(X, y)
         generator = np.random.default_rng(self.random_state)
         torch.manual_seed(self.random_state)

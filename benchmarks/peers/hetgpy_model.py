@@ -29,7 +29,7 @@ class HetGP(AbstractPeer):
         self.max_inputs = max_inputs
         self.max_iterations = max_iterations
 
-    def steps(self, X: np.ndarray, y: np.ndarray) -> Iterator[None]:
+    def train(self, X: np.ndarray, y: np.ndarray) -> Iterator[None]:
         inputs, outputs = self.scale(X, y)
         rows, _, place = distinct(inputs, outputs)
         if len(rows) > self.max_inputs:

@@ -36,7 +36,7 @@ class MixtureNetwork(AbstractPeer):
         self.max_epochs = max_epochs
         self.patience = patience
 
-    def steps(self, X: np.ndarray, y: np.ndarray) -> Iterator[None]:
+    def train(self, X: np.ndarray, y: np.ndarray) -> Iterator[None]:
         inputs, outputs = self.scale(X, y)
         generator = np.random.default_rng(self.random_state)
         torch.manual_seed(self.random_state)

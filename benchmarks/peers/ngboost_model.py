@@ -31,7 +31,7 @@ class NaturalGradientBoosting(AbstractPeer):
         self.max_trees = max_trees
         self.patience = patience
 
-    def steps(self, X: np.ndarray, y: np.ndarray) -> Iterator[None]:
+    def train(self, X: np.ndarray, y: np.ndarray) -> Iterator[None]:
         inputs, outputs = self.scale(X, y)
         train, held = split(inputs, np.random.default_rng(self.random_state))
         self.model = NGBRegressor(
