@@ -14,12 +14,19 @@ from typing import TYPE_CHECKING, Any
 from dtmgp._version import __version__
 
 if TYPE_CHECKING:
-    from dtmgp.estimators import TMGPRegressor
+    from dtmgp.emulation import emulate
+    from dtmgp.estimators import DTMGPRegressor, TMGPRegressor
+    from dtmgp.model import DTMGP
 
-__all__ = ["TMGPRegressor", "__version__"]
+__all__ = ["DTMGP", "DTMGPRegressor", "TMGPRegressor", "__version__", "emulate"]
 
 # name -> module that defines it
-_LAZY = {"TMGPRegressor": "dtmgp.estimators"}
+_LAZY = {
+    "DTMGP": "dtmgp.model",
+    "DTMGPRegressor": "dtmgp.estimators",
+    "TMGPRegressor": "dtmgp.estimators",
+    "emulate": "dtmgp.emulation",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -61,13 +61,16 @@ def test_identity_mean_repeats_or_drops_columns():
 
 def test_linear_mean_and_its_prior():
     matrix = torch.randn(3, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    mean = LinearMean(3, 2, matrix=matrix.tolist(), prior_std=0.7).double()
+    start = torch.randn(3, 2, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    mean = LinearMean(3, 2, matrix=start.tolist(), prior_std=0.7).double()
     with torch.no_grad():
+        mean.start.copy_(start)
+        mean.prior_std.fill_(0.7)
         mean.matrix.copy_(matrix)
     torch.testing.assert_close(mean(H), torch.einsum("...d,dw->...w", H, matrix))
-    # the penalty is minus the log prior, up to its value at 0
-    prior = Normal(0.0, 0.7)
-    expected = -(prior.log_prob(matrix) - prior.log_prob(torch.zeros_like(matrix))).sum()
+    # the penalty is minus the log prior, up to its value at the start
+    prior = Normal(start, 0.7)
+    expected = -(prior.log_prob(matrix) - prior.log_prob(start)).sum()
     torch.testing.assert_close(mean.kl(), expected)
 
 

@@ -72,6 +72,7 @@ class Training:
     model: TrainableModel
     optimiser: torch.optim.Optimizer
     generator: torch.Generator
+    epochs: int = 0  # that were asked for
     epoch: int = 0
     trace: list[Epoch] = dataclasses.field(default_factory=list)
     best_score: float = math.inf
@@ -123,7 +124,8 @@ def train(
             expected="positive epochs, batch size, rate, clip, scores and checkpoint_every",
         )
     parameters = [p for p in model.parameters() if p.requires_grad]
-    state = Training(model, torch.optim.Adam(parameters, lr=settings.learning_rate), generator)
+    adam = torch.optim.Adam(parameters, lr=settings.learning_rate)
+    state = Training(model, adam, generator, settings.epochs)
     if checkpoint is not None:
         fingerprint = fingerprint_of(fingerprint, settings, objective, *(part.cpu().numpy() for part in runs))
         load_checkpoint(checkpoint, state, fingerprint)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from dtmgp.expansion import HierarchicalExpansion
 from dtmgp.ops import LineFunctions, contract_fast, plans_of
+from dtmgp.ops.dense import features
 
 
 class ExpansionFeatures(nn.Module):
@@ -64,6 +65,15 @@ class ExpansionFeatures(nn.Module):
             second = two if second is None or two is None else second + two
         assert first is not None
         return first, second
+
+    def dense(self, u: Tensor) -> Tensor:
+        """``phi(u)`` with its zeros, (n, m) for inputs (n, d): for solvers that need the features themselves."""
+        parts = []
+        for number, (plan, line) in enumerate(zip(self.plans, self.lines)):
+            inputs = u if self._every[number] else u[..., list(plan.coordinates)]
+            scales = self.log_lengthscales[number].exp(), self.log_variances[number].exp()
+            parts.append(features(plan, *line(inputs, *scales)))
+        return torch.cat(parts, dim=-1)
 
     def prior_variance(self, u: Tensor) -> Tensor:
         """``|phi(u)|^2`` (...,): the variance of the process that the features carry."""

@@ -52,13 +52,17 @@ class IdentityMean(AbstractMean):
 
 
 class LinearMean(AbstractMean):
-    """``m(h) = h A`` with a learned matrix (d, W), point-estimated under the prior ``A_jw ~ N(0, prior_std^2)``.
+    """``m(h) = h A`` with a learned matrix (d, W), point-estimated under the prior ``A ~ N(start, prior_std^2)``.
 
-    ``kl`` is minus the log prior density up to a constant, which is what a point estimate adds to the bound.
+    The start is ``matrix``, or 0: where the data say nothing the projections stay what they were. ``kl`` is minus
+    the log prior density up to a constant, which is what a point estimate adds to the bound.
 
     >>> LinearMean(2, 1, matrix=[[1.0], [2.0]])(torch.tensor([[3.0, 4.0]])).tolist()
     [[11.0]]
     """
+
+    start: Tensor
+    prior_std: Tensor
 
     def __init__(
         self, dim: int, width: int, *, matrix: object = None, prior_std: float = 3.0, learn: bool = True
@@ -76,12 +80,15 @@ class LinearMean(AbstractMean):
         if not 0 < prior_std < math.inf:
             raise InputError("LinearMean prior_std", got=repr(prior_std), expected="a positive number")
         self.matrix = nn.Parameter(start.clone(), requires_grad=learn)
-        self.prior_std = float(prior_std)
+        self.register_buffer("start", start.clone())
+        self.register_buffer("prior_std", torch.tensor(float(prior_std), dtype=start.dtype))
 
     def forward(self, h: Tensor) -> Tensor:
         """(..., W) from (..., d)."""
         return h @ self.matrix
 
     def kl(self) -> Tensor | float:
-        """``|A|^2 / (2 prior_std^2)``; 0 for a fixed matrix."""
-        return 0.5 * (self.matrix / self.prior_std).square().sum() if self.matrix.requires_grad else 0.0
+        """``|A - start|^2 / (2 prior_std^2)``; 0 for a fixed matrix."""
+        if not self.matrix.requires_grad:
+            return 0.0
+        return 0.5 * ((self.matrix - self.start) / self.prior_std).square().sum()

@@ -16,12 +16,15 @@ from dtmgp.likelihoods.components import (
 )
 from dtmgp.likelihoods.counts import NegativeBinomial, Poisson
 from dtmgp.likelihoods.gaussian import GaussianLikelihood, HeteroscedasticGaussian
+from dtmgp.likelihoods.mixture import MixtureOfNormals
+from dtmgp.likelihoods.mixture_components import NormalMixtureComponents
 from dtmgp.likelihoods.student import StudentT
 from dtmgp.likelihoods.warps import (
     AbstractWarp,
     BoxCox,
     Chain,
     IdentityWarp,
+    Logit,
     QuantileWarp,
     Standardise,
     YeoJohnson,
@@ -40,9 +43,12 @@ __all__ = [
     "GaussianLikelihood",
     "HeteroscedasticGaussian",
     "IdentityWarp",
+    "Logit",
+    "MixtureOfNormals",
     "NegativeBinomial",
     "NegativeBinomialComponents",
     "NormalComponents",
+    "NormalMixtureComponents",
     "Poisson",
     "PoissonComponents",
     "QuantileWarp",

@@ -50,7 +50,7 @@ class AbstractLikelihood(nn.Module, abc.ABC):
         """Refuse values of y that have no density: here, those outside the domain of the warp."""
         buffers = [*self.warp.parameters(), *self.warp.buffers()]
         with torch.no_grad():
-            values = torch.as_tensor(y, dtype=torch.float64, device=buffers[0].device if buffers else None)
+            values = torch.tensor(y, dtype=torch.float64, device=buffers[0].device if buffers else None)
             bad = ~(torch.isfinite(self.warp(values)) & torch.isfinite(self.warp.log_derivative(values)))
         if bool(bad.any()):
             raise InputError(

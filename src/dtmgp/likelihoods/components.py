@@ -22,12 +22,23 @@ class AbstractComponents(abc.ABC):
     """Independent laws with elementwise densities; fields that are tensors have the shape (S, n, W)."""
 
     reparametrised: ClassVar[bool] = True
+    discrete: ClassVar[bool] = False
 
     def take(self, rows: Tensor) -> Self:
         """The components of some inputs, repeated as asked: index along n."""
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         moved = {
             name: value.index_select(1, rows) if value.ndim >= 2 else value for name, value in fields.items()
+        }
+        return dataclasses.replace(self, **moved)
+
+    def choose(self, chosen: Tensor) -> Self:
+        """For draws (R, n) of hidden draws: the components chosen at every input, with R in the place of S."""
+        place = torch.arange(chosen.shape[1], device=chosen.device)
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        moved = {
+            name: value[chosen.to(value.device), place.to(value.device)] if value.ndim >= 2 else value
+            for name, value in fields.items()
         }
         return dataclasses.replace(self, **moved)
 
@@ -153,6 +164,7 @@ class PoissonComponents(AbstractComponents):
 
     rate: Tensor
     reparametrised: ClassVar[bool] = False
+    discrete: ClassVar[bool] = True
 
     def log_prob(self, y: Tensor) -> Tensor:
         """Log probability of the count y."""
@@ -185,6 +197,7 @@ class NegativeBinomialComponents(AbstractComponents):
     rate: Tensor
     size: Tensor
     reparametrised: ClassVar[bool] = False
+    discrete: ClassVar[bool] = True
 
     def log_prob(self, y: Tensor) -> Tensor:
         """Log probability of the count y."""
@@ -224,6 +237,7 @@ class BernoulliComponents(AbstractComponents):
 
     probability: Tensor
     reparametrised: ClassVar[bool] = False
+    discrete: ClassVar[bool] = True
 
     def log_prob(self, y: Tensor) -> Tensor:
         """Log probability of y in {0, 1}."""
@@ -255,6 +269,7 @@ class CategoricalComponents(AbstractComponents):
 
     log_probabilities: Tensor
     reparametrised: ClassVar[bool] = False
+    discrete: ClassVar[bool] = True
 
     def log_prob(self, y: Tensor) -> Tensor:
         """Log probability (S, n, 1) of the labels."""

@@ -137,6 +137,30 @@ class BoxCox(AbstractWarp):
         return torch.where(above <= 0, -torch.inf, slope)
 
 
+class Logit(AbstractWarp):
+    """``z = log(y / (1 - y))`` for outputs inside (0, 1), the density 0 elsewhere.
+
+    >>> Logit()(torch.tensor([0.5]))
+    tensor([0.])
+    """
+
+    def forward(self, y: Tensor) -> Tensor:
+        """``g(y)``; the ends of the interval count as the nearest numbers inside."""
+        edge = torch.finfo(y.dtype).eps
+        return torch.logit(y.clamp(edge, 1.0 - edge))
+
+    def inverse(self, z: Tensor) -> Tensor:
+        """``1 / (1 + exp(-z))``."""
+        return torch.sigmoid(z)
+
+    def log_derivative(self, y: Tensor) -> Tensor:
+        """``-log y - log(1 - y)``, minus infinity outside."""
+        edge = torch.finfo(y.dtype).eps
+        inside = y.clamp(edge, 1.0 - edge)
+        slope = -torch.log(inside) - torch.log1p(-inside)
+        return torch.where((y >= 0) & (y <= 1), slope, torch.full_like(slope, -torch.inf))
+
+
 class YeoJohnson(AbstractWarp):
     """Box-Cox of ``1 + y`` for y >= 0 and of ``1 - y`` with power ``2 - power``, mirrored, below; power in [0, 2].
 

@@ -19,6 +19,15 @@ from dtmgp.model.dtmgp import DTMGP
 Kernel = AbstractLineKernel | Tensor | Additive
 
 
+def starting_projections(dim: int, width: int, generator: torch.Generator | None) -> torch.Tensor:
+    """(dim, width): the coordinates first, then random directions of unit length; random ones only if width < dim."""
+    random = torch.randn(dim, width, generator=generator)
+    random = random / random.norm(dim=0, keepdim=True)
+    if width >= dim:
+        random[:, :dim] = torch.eye(dim)
+    return random
+
+
 def deep_model(
     dim: int,
     likelihood: AbstractLikelihood,
@@ -36,8 +45,8 @@ def deep_model(
 ) -> DTMGP:
     """A model with one layer per entry of ``levels``; the last is as wide as the likelihood asks.
 
-    ``levels`` are levels of sparse grids (generalised levels for Matern kernels) or grids. Linear means start as random
-    projections of unit scale in hidden layers and at zero in the last.
+    ``levels`` are levels of sparse grids (generalised levels for Matern kernels) or grids. Linear means of hidden
+    layers start as the inputs themselves followed by random projections, that of the last at zero.
 
     >>> from dtmgp.likelihoods import GaussianLikelihood
     >>> deep_model(13, GaussianLikelihood(), hidden_widths=(10,)).depth
@@ -61,16 +70,15 @@ def deep_model(
         last = number == len(levels) - 1
         mean = None
         if linear_means:
-            # inputs in the cube have variance 1/12: projections of about unit variance
-            scale = 0.0 if last else math.sqrt(12.0 / size) if number == 0 else math.sqrt(1.0 / size)
-            mean = LinearMean(size, width, matrix=scale * torch.randn(size, width, generator=generator))
+            scale = 0.0 if last else math.sqrt(12.0) if number == 0 else 1.0  # the cube has variance 1/12
+            mean = LinearMean(size, width, matrix=scale * starting_projections(size, width, generator))
         layers.append(
             ExpansionLayer(
                 HierarchicalExpansion(chosen, grid),
                 width,
                 mapping=IdentityMap(size) if number == 0 else mapping(size),
                 mean=mean,
-                prior=prior,
+                prior=(prior[0], torch.full((1, width), prior[1])),  # one per process: a start may change it
                 initial_std=initial_std,
                 learn_kernel=learn_kernel,
             )

@@ -68,7 +68,8 @@ class DTMGP(nn.Module):
             )
 
     @property
-    def _stack(self) -> list[ExpansionLayer]:
+    def stack(self) -> list[ExpansionLayer]:
+        """The layers, first to last."""
         return [cast(ExpansionLayer, layer) for layer in self.layers]
 
     @property
@@ -81,7 +82,7 @@ class DTMGP(nn.Module):
         """Columns of latent, hidden and output noise."""
         return (
             self.latent_inputs,
-            tuple(layer.width for layer in self._stack[:-1]),
+            tuple(layer.width for layer in self.stack[:-1]),
             self.likelihood.noise_width,
         )
 
@@ -105,9 +106,9 @@ class DTMGP(nn.Module):
         """Law of the last layer (S, n, width) given draws of the hidden ones, at inputs (n, d) in grid coordinates."""
         draws = self.noise(samples, len(x), x, generator) if noise is None else noise
         h = self.first_inputs(x, draws.latent)
-        for layer, hidden in zip(self._stack[:-1], draws.hidden, strict=True):
+        for layer, hidden in zip(self.stack[:-1], draws.hidden, strict=True):
             h = layer(h).draw(hidden)
-        f: Gaussian = self._stack[-1](h)
+        f: Gaussian = self.stack[-1](h)
         if f.mean.ndim == 2:  # one layer without latent inputs: all samples agree
             shape = (samples if noise is None else len(draws.output), *f.mean.shape)
             f = Gaussian(f.mean.expand(shape), f.variance.expand(shape))
@@ -130,11 +131,11 @@ class DTMGP(nn.Module):
 
     def kl(self) -> Tensor:
         """Sum over the layers of the KL divergence of the weights from their prior."""
-        return torch.stack([layer.kl() for layer in self._stack]).sum()
+        return torch.stack([layer.kl() for layer in self.stack]).sum()
 
     def draw(self, samples: int, generator: torch.Generator | None = None) -> FrozenModel:
         """Weights of all layers (and latent inputs) drawn once per sample: each sample is one function of x."""
-        layers = [layer.draw(samples, generator) for layer in self._stack]
+        layers = [layer.draw(samples, generator) for layer in self.stack]
         like = next(self.parameters())
         latent = self.noise(samples, 1, like, generator).latent
         return FrozenModel(self, layers, latent)

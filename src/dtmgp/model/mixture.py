@@ -12,8 +12,15 @@ import torch
 from torch import Tensor
 
 from dtmgp.errors import InputError
-from dtmgp.likelihoods import AbstractComponents, AbstractWarp, IdentityWarp, NormalComponents
+from dtmgp.likelihoods import (
+    AbstractComponents,
+    AbstractWarp,
+    IdentityWarp,
+    NormalComponents,
+    NormalMixtureComponents,
+)
 from dtmgp.likelihoods.base import hermite
+from dtmgp.model.inversion import invert_cdf
 
 MOMENT_NODES = 20  # of the quadrature through a warp, per component
 BISECTIONS = 60  # from any bracket to float64 rounding
@@ -40,8 +47,17 @@ class Mixture:
         if self.warp.affine:
             centre = self.warp.inverse(law.mean)
             return centre, law.variance * torch.exp(-2.0 * self.warp.log_derivative(centre))
+        if isinstance(law, NormalMixtureComponents):
+            parts = NormalComponents(law.loc.movedim(-1, 0), law.scale.movedim(-1, 0))  # outputs stay last
+            mean, variance = (part.movedim(0, -1) for part in self._normal_moments(parts))
+            total = law.mix(mean)
+            return total, law.mix(variance + (mean - total.unsqueeze(-1)).square())
         if not isinstance(law, NormalComponents):
             return self._moments_by_quantiles()
+        return self._normal_moments(law)
+
+    def _normal_moments(self, law: NormalComponents) -> tuple[Tensor, Tensor]:
+        """Normal laws through the warp, by quadrature."""
         nodes, weights = hermite(MOMENT_NODES)
         mean = torch.zeros_like(law.loc)
         square = torch.zeros_like(law.loc)
@@ -67,6 +83,10 @@ class Mixture:
             values.append(self.warp.inverse(0.5 * (low + high)))
         stacked = torch.stack(values)
         return stacked.mean(0), stacked.var(0, correction=0)
+
+    def component_means(self) -> Tensor:
+        """``E(Y | component)`` (S, n, W)."""
+        return self._moments()[0]
 
     @property
     def mean(self) -> Tensor:
@@ -107,7 +127,7 @@ class Mixture:
         return next(iter(vars(self.components).values())).shape[0]
 
     def quantiles(self, levels: Tensor) -> Tensor:
-        """Quantiles (n, W, q) by bisection of the mixture's cdf between the extreme components' ones."""
+        """Quantiles (n, W, q): the mixture's cdf inverted between the extreme components' quantiles."""
         if not bool(((levels > 0) & (levels < 1)).all()):
             raise InputError(
                 "levels of quantiles", got=str(levels.tolist()), expected="numbers between 0 and 1"
@@ -124,12 +144,14 @@ class Mixture:
                 break
             low = torch.where(short_low, low - width, low)
             high = torch.where(short_high, high + width, high)
-        for _ in range(BISECTIONS if low.dtype == torch.float64 else 32):
-            middle = 0.5 * (low + high)
-            below = self._cdf_of(middle) < wanted
-            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-        # of a discrete law the upper end is the quantile or a rounding error above it
-        found = 0.5 * (low + high) if law.reparametrised else high.floor()
+        if law.discrete:
+            for _ in range(BISECTIONS if low.dtype == torch.float64 else 32):
+                middle = 0.5 * (low + high)
+                below = self._cdf_of(middle) < wanted
+                low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+            found = high.floor()  # the upper end is the quantile or a rounding error above it
+        else:
+            found = invert_cdf(self._cdf_of, wanted.expand_as(low), low, high)
         return torch.stack([self.warp.inverse(part) for part in found.unbind(-1)], dim=-1)
 
     def _cdf_of(self, z: Tensor) -> Tensor:

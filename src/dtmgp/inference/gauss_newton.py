@@ -1,0 +1,381 @@
+"""A start for training: Levenberg-Marquardt on the mean path of a deep model, with MacKay's evidence updates.
+
+Without noise in the hidden layers the model is a network whose layers are linear in their features, so that the
+Jacobian of a layer's weights is an outer product of features and back-propagated slopes. The posterior mode of all
+weights is found by damped Gauss-Newton steps on the replicate means (weights n_i / s^2), and after every step
+
+    gamma = sum_i 1 - alpha_i (H^-1)_ii         effective number of parameters, in all and per layer
+    s^2   = (sum over runs of (y - f)^2) / (N - gamma)          v_l = |w_l|^2 / gamma_l      prior variance of layer l
+
+(MacKay 1992; for small networks Foresee and Hagan 1997). At the end the standard deviations of the mean-field weights
+are those of the Gauss-Newton posterior, ``1 / sqrt(H_ii)``. First-order training needs thousands of steps for what
+this does in tens: see docs/accuracy.md. Hidden noise, warps and non-Gaussian shapes are left to the training loop.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import torch
+from torch import Tensor
+
+from dtmgp.inference.data import Runs
+from dtmgp.layers import ExpansionLayer, LinearMean
+from dtmgp.model import DTMGP
+
+ROUNDINGS = (1e-6, 1e-5, 1e-4, 1e-3)  # of the Gram matrix, which is summed in the model's precision
+LEAST, MOST = 1e-3, 30.0  # prior scales
+BIAS_PRECISION = 1e-2  # of biases: a prior standard deviation of 10
+CHUNK_ENTRIES = 1 << 24  # of the Jacobian held at once
+
+
+@dataclasses.dataclass(frozen=True)
+class GaussNewton:
+    """At most ``steps``; stop after ``patience`` ones in which the evidence rose by less than ``tolerance`` a run.
+
+    ``most_parameters`` limits the cost, O(n p^2) a step; ``most_inputs`` are used of larger data.
+    """
+
+    steps: int = 60
+    patience: int = 4
+    tolerance: float = 2e-4
+    most_parameters: int = 3000
+    most_inputs: int = 8000
+    damping: float = 1e-3  # of the diagonal, beside the prior
+    learn_scales: bool = True
+
+
+@dataclasses.dataclass
+class Found:
+    """What a start has found: noise standard deviation per output, effective parameters, Laplace log evidence."""
+
+    noise: Tensor
+    effective: float
+    steps: int
+    log_evidence: float
+    null_evidence: float  # of outputs that do not depend on the inputs
+    interrupted: bool = False
+
+
+class _Means:
+    """Replicate means, counts and within-input sums of squares of runs, in the warped scale."""
+
+    def __init__(self, runs: Runs, z: Tensor) -> None:
+        self.x = runs.x
+        count = runs.counts
+        self.count = count.to(z)
+        group = torch.repeat_interleave(torch.arange(len(count)), count)
+        total = z.new_zeros(len(count), z.shape[1]).index_add_(0, group, z)
+        self.mean = total / self.count.unsqueeze(-1)
+        self.within = (z - self.mean[group]).square().sum(0)  # (W,)
+        self.runs = len(z)
+
+
+def parameter_count(model: DTMGP, outputs: int) -> int:
+    """Number of weights that a start solves for."""
+    layers = model.stack
+    sizes = [_rows(layer) for layer in layers]
+    return sum(n * layer.width for n, layer in zip(sizes[:-1], layers[:-1])) + sizes[-1] * outputs
+
+
+def _rows(layer: ExpansionLayer) -> int:
+    return layer.features.size + 1 + (layer.dim if _has_matrix(layer) else 0)
+
+
+def _has_matrix(layer: ExpansionLayer) -> bool:
+    return isinstance(layer.mean, LinearMean) and layer.mean.matrix.requires_grad
+
+
+class _Path:
+    """The mean path: weights of every layer as one matrix (features, bias, linear mean) x width."""
+
+    def __init__(self, model: DTMGP, outputs: int) -> None:
+        self.model, self.outputs, self.layers = model, outputs, model.stack
+        self.widths = [layer.width for layer in self.layers[:-1]] + [outputs]
+        self.weights = [self._gather(layer, width) for layer, width in zip(self.layers, self.widths)]
+        self.centres = [self._centre(layer, w) for layer, w in zip(self.layers, self.weights)]
+        # prior standard deviations of feature weights and of linear means, relative to the model's
+        self.scales = [(1.0, 1.0)] * len(self.layers)
+
+    @staticmethod
+    def _gather(layer: ExpansionLayer, width: int) -> Tensor:
+        parts = [layer.weights.mean[:, :width], layer.bias[None, :width]]
+        if _has_matrix(layer):
+            parts.append(layer.mean.matrix[:, :width])  # type: ignore[union-attr, index]
+        return torch.cat([p.detach() for p in parts]).double()
+
+    @staticmethod
+    def _centre(layer: ExpansionLayer, weights: Tensor) -> Tensor:
+        """Prior means, in the order of ``_gather``."""
+        centre = torch.zeros_like(weights)
+        size = layer.features.size
+        centre[:size] = layer.weights.prior_mean
+        if _has_matrix(layer):
+            centre[size + 1 :] = layer.mean.start[:, : weights.shape[1]]  # type: ignore[union-attr, index]
+        return centre
+
+    def groups(self, number: int) -> list[slice]:
+        """Rows that share a prior scale: the features', and the linear mean's."""
+        layer = self.layers[number]
+        size = layer.features.size
+        return [slice(0, size), slice(size + 1, size + 1 + layer.dim)][: 1 + _has_matrix(layer)]
+
+    def precision(self, number: int) -> Tensor:
+        """Prior precision of a layer's rows (its features, bias, linear mean)."""
+        layer = self.layers[number]
+        spread = (
+            layer.weights.prior_std[..., :1].double().expand(layer.features.size, 1)[:, 0]
+        )  # outputs alike
+        features, linear = self.scales[number]
+        parts = [1.0 / (spread * features).square(), torch.full((1,), BIAS_PRECISION)]
+        if _has_matrix(layer):
+            own = float(layer.mean.prior_std) * linear  # type: ignore[arg-type]
+            parts.append(torch.full((layer.dim,), own**-2.0))
+        return torch.cat(parts).double()
+
+    def basis(self, number: int, h: Tensor) -> Tensor:
+        """(n, rows) what a layer's weights multiply."""
+        layer = self.layers[number]
+        parts = [layer.features.dense(layer.mapping(h)), h.new_ones(len(h), 1)]
+        if _has_matrix(layer):
+            parts.append(h)
+        return torch.cat(parts, dim=1)
+
+    def fixed_mean(self, number: int, h: Tensor) -> Tensor | float:
+        """The part of a layer that is not solved for."""
+        layer = self.layers[number]
+        return 0.0 if _has_matrix(layer) else layer.mean(h)[:, : self.widths[number]]
+
+    def __call__(self, x: Tensor, weights: list[Tensor]) -> Tensor:
+        """Outputs (n, W) in float64."""
+        with torch.no_grad():
+            h = self.first(x)
+            for number, w in enumerate(weights):
+                h = self.basis(number, h) @ w.to(h) + self.fixed_mean(number, h)
+            return h.double()
+
+    def first(self, x: Tensor) -> Tensor:
+        """Embedded inputs with latent inputs at their centre."""
+        return self.model.first_inputs(x, x.new_zeros(1, 1, self.model.latent_inputs)).reshape(len(x), -1)
+
+    def jacobian(self, x: Tensor, weights: list[Tensor]) -> tuple[Tensor, list[Tensor], Tensor]:
+        """Outputs (n, W); per output the Jacobian of all hidden weights (n, P); basis of the last layer (n, rows)."""
+        last = len(weights) - 1
+        h = self.first(x)
+        bases, hidden = [], []
+        for number, w in enumerate(weights[:-1]):
+            basis = self.basis(number, h)
+            h = basis @ w.to(basis) + self.fixed_mean(number, h)
+            if number == 0:
+                h = h.detach().requires_grad_()
+            bases.append(basis.detach())
+            hidden.append(h)
+        basis = self.basis(last, h)
+        out = basis @ weights[-1].to(basis) + self.fixed_mean(last, h)
+        jacobians = []
+        for k in range(self.outputs):
+            slopes = torch.autograd.grad(out[:, k].sum(), hidden, retain_graph=True) if hidden else ()
+            parts = [(b[:, :, None] * g[:, None, :]).flatten(1) for b, g in zip(bases, slopes)]
+            jacobians.append(torch.cat(parts, dim=1) if parts else out.new_zeros(len(x), 0))
+        return out.detach().double(), [j.detach() for j in jacobians], basis.detach()
+
+
+def gauss_newton_start(model: DTMGP, runs: Runs, settings: GaussNewton) -> Found | None:
+    """Set weights, their standard deviations and their prior's scale of a model; None if it has too many parameters.
+
+    The first ``likelihood.outputs`` processes of the last layer are fitted to the warped outputs; the others keep
+    their means. Deterministic.
+    """
+    outputs = model.likelihood.outputs
+    if parameter_count(model, outputs) > settings.most_parameters:
+        return None
+    with torch.no_grad():
+        data = _Means(runs, model.likelihood.warp(runs.y).double())
+    if len(data.x) > settings.most_inputs:
+        chosen = torch.linspace(0, len(data.x) - 1, settings.most_inputs).long()
+        data.x, data.count, data.mean = data.x[chosen], data.count[chosen], data.mean[chosen]
+        share = float(data.count.sum()) / data.runs
+        data.runs, data.within = int(data.count.sum()), data.within * share
+    return _Solver(_Path(model, outputs), data, settings).run()
+
+
+class _Solver:
+    """The loop and its state."""
+
+    def __init__(self, path: _Path, data: _Means, settings: GaussNewton) -> None:
+        self.path, self.data, self.settings = path, data, settings
+        self.weights = [w.clone() for w in path.weights]
+        self.weights[-1].zero_()
+        centre = (data.mean * data.count[:, None]).sum(0) / data.count.sum()
+        self.weights[-1][path.layers[-1].features.size] = centre
+        self.noise = self._spread(self.path(data.x, self.weights)) / data.runs
+        self.damping = 1.0
+        self.effective, self.steps, self.evidence = 0.0, 0, -math.inf
+
+    def _spread(self, f: Tensor) -> Tensor:
+        """Sum over all runs of the squared distance to f, per output."""
+        return self.data.within + (self.data.count[:, None] * (self.data.mean - f).square()).sum(0)
+
+    def _hidden(self, weights: list[Tensor]) -> Tensor:
+        return torch.cat([w.reshape(-1) for w in weights[:-1]] or [self.noise.new_zeros(0)])
+
+    def _objective(self, weights: list[Tensor], f: Tensor) -> float:
+        value = 0.5 * (self._spread(f) / self.noise).sum()
+        for number, (w, centre) in enumerate(zip(weights, self.path.centres)):
+            value = value + 0.5 * (self.path.precision(number)[:, None] * (w - centre).square()).sum()
+        return float(value)
+
+    def _normal_equations(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Gram matrix of the weighted Jacobian, J^T residual, and f. Last layer's blocks output by output."""
+        path, data = self.path, self.data
+        hidden = sum(w.numel() for w in self.weights[:-1])
+        rows = len(self.weights[-1])
+        size = hidden + rows * path.outputs
+        gram, right = torch.zeros(size, size, dtype=torch.float64), torch.zeros(size, dtype=torch.float64)
+        values = []
+        for part in torch.arange(len(data.x)).split(max(64, CHUNK_ENTRIES // max(1, size))):
+            f, jacobians, basis = path.jacobian(data.x[part], self.weights)
+            values.append(f)
+            for k, jacobian in enumerate(jacobians):
+                weight = torch.sqrt(data.count[part] / self.noise[k])
+                both = torch.cat([jacobian, basis], dim=1) * weight.to(basis)[:, None]
+                block = (both.T @ both).double()
+                pull = both.T.double() @ ((data.mean[part, k] - f[:, k]) * weight)
+                own = slice(hidden + k * rows, hidden + (k + 1) * rows)
+                gram[:hidden, :hidden] += block[:hidden, :hidden]
+                gram[:hidden, own] += block[:hidden, hidden:]
+                gram[own, :hidden] += block[hidden:, :hidden]
+                gram[own, own] += block[hidden:, hidden:]
+                right[:hidden] += pull[:hidden]
+                right[own] += pull[hidden:]
+        return gram, right, torch.cat(values)
+
+    def _pack(self, parts: list[Tensor]) -> Tensor:
+        """Per-layer matrices in the order of the normal equations: hidden row by row, last output by output."""
+        return torch.cat([*[p.reshape(-1) for p in parts[:-1]], parts[-1].T.reshape(-1)])
+
+    def _unpack(self, vector: Tensor) -> list[Tensor]:
+        parts, start = [], 0
+        for w in self.weights[:-1]:
+            parts.append(vector[start : start + w.numel()].reshape(w.shape))
+            start += w.numel()
+        last = self.weights[-1]
+        parts.append(vector[start:].reshape(last.shape[1], last.shape[0]).T)
+        return parts
+
+    def _prior(self) -> Tensor:
+        parts = [self.path.precision(k)[:, None].expand(w.shape) for k, w in enumerate(self.weights)]
+        return self._pack(parts)
+
+    def run(self) -> Found:
+        """Steps until the evidence has settled; writes the result into the model. Ctrl-C ends the steps."""
+        null, interrupted = self._null_evidence(), False
+        try:
+            self._iterate()
+        except KeyboardInterrupt:
+            interrupted = True
+        gram, _, f = self._normal_equations()
+        evidence = max(self.evidence, self._log_evidence(gram, self._prior(), f))
+        self._write(gram)
+        return Found(self.noise.sqrt(), self.effective, self.steps, evidence, null, interrupted)
+
+    def _iterate(self) -> None:
+        waited = 0
+        for step in range(self.settings.steps):
+            gram, right, f = self._normal_equations()
+            prior = self._prior()
+            if step > 2:
+                found = self._log_evidence(gram, prior, f)
+                waited = 0 if found > self.evidence + self.settings.tolerance * self.data.runs else waited + 1
+                self.evidence = max(self.evidence, found)
+                if waited >= self.settings.patience:
+                    break
+            distance = [w - c for w, c in zip(self.weights, self.path.centres)]
+            if not self._step(gram, right - prior * self._pack(distance), prior):
+                break
+            self.steps = step + 1
+            self._update_scales(gram, prior, step)
+
+    def _null_evidence(self) -> float:
+        """Of the mean alone with the bias's prior: the same approximation, without features and slopes."""
+        square, runs = self.noise, self.data.runs  # the noise starts as the variance around the mean
+        normal = -0.5 * runs * (torch.log(2 * math.pi * square) + 1.0)
+        return float((normal + 0.5 * torch.log(BIAS_PRECISION / (runs / square + BIAS_PRECISION))).sum())
+
+    def _factor(self, gram: Tensor, prior: Tensor) -> Tensor | None:
+        """Cholesky factor of the posterior precision, with as little added to it as rounding asks for."""
+        for rounding in ROUNDINGS:
+            matrix = gram.clone()
+            matrix.diagonal().add_(prior + rounding * gram.diagonal())
+            factor, failed = torch.linalg.cholesky_ex(matrix)
+            if not int(failed):
+                return factor
+        return None
+
+    def _log_evidence(self, gram: Tensor, prior: Tensor, f: Tensor) -> float:
+        """Laplace's approximation of ``log p(y)`` per output noise and prior, at the present mode."""
+        factor = self._factor(gram, prior)
+        if factor is None:
+            return -math.inf
+        normal = 0.5 * self.data.runs * float(torch.log(2 * math.pi * self.noise).sum())
+        volume = 0.5 * float(prior.log().sum()) - float(factor.diagonal().log().sum())
+        return volume - normal - self._objective(self.weights, f)
+
+    def _step(self, gram: Tensor, slope: Tensor, prior: Tensor) -> bool:
+        """One accepted Levenberg-Marquardt step, or False after ten refusals."""
+        now = self._objective(self.weights, self.path(self.data.x, self.weights))
+        for _ in range(10):
+            matrix = gram.clone()
+            matrix.diagonal().add_(prior + self.damping * (prior + self.settings.damping * gram.diagonal()))
+            factor, failed = torch.linalg.cholesky_ex(matrix)
+            if not int(failed):
+                step = torch.cholesky_solve(slope[:, None], factor)[:, 0]
+                tried = [w + s for w, s in zip(self.weights, self._unpack(step))]
+                value = self._objective(tried, self.path(self.data.x, tried))
+                if value < now:
+                    self.weights = tried
+                    self.damping = max(self.damping / 4, 1e-3)
+                    return now - value > 1e-4 * len(slope) or self.damping > 1e-2
+            self.damping *= 6
+        return False
+
+    def _update_scales(self, gram: Tensor, prior: Tensor, step: int) -> None:
+        """Noise and prior variances from the effective numbers of parameters; not in the first steps."""
+        f = self.path(self.data.x, self.weights)
+        factor = self._factor(gram, prior)
+        if factor is None:
+            return
+        variance = torch.cholesky_inverse(factor).diagonal()
+        used = 1.0 - prior * variance
+        self.effective = float(used.sum())
+        free = max(self.data.runs - self.effective / self.path.outputs, 0.1 * self.data.runs)
+        self.noise = (self._spread(f) / free).clamp(min=1e-8)
+        if not self.settings.learn_scales or step < 2:
+            return
+        for number, (w, part) in enumerate(zip(self.weights, self._unpack(used))):
+            prior_of, distance = self.path.precision(number), w - self.path.centres[number]
+            found = list(self.path.scales[number])
+            for group, rows in enumerate(self.path.groups(number)):
+                gamma = max(float(part[rows].sum()), 1e-2)
+                square = float((prior_of[rows, None] * distance[rows].square()).sum())  # in prior variances
+                change = math.sqrt(max(square, 1e-6) / gamma)
+                found[group] = min(max(found[group] * min(max(change, 0.5), 2.0), LEAST), MOST)
+            self.path.scales[number] = (found[0], found[1])
+
+    def _write(self, gram: Tensor) -> None:
+        """Means, standard deviations and prior scales into the model."""
+        precision = self._unpack(gram.diagonal() + self._prior())
+        with torch.no_grad():
+            for number, layer in enumerate(self.path.layers):
+                width, size = self.path.widths[number], layer.features.size
+                weights, (scale, linear) = self.weights[number].to(layer.bias), self.path.scales[number]
+                spread = layer.weights.prior_std.expand(layer.weights.mean.shape).clone()
+                spread[:, :width] *= scale
+                layer.weights.prior_std.copy_(spread[: layer.weights.prior_std.shape[0]])
+                layer.weights.mean[:, :width] = weights[:size]
+                layer.weights.log_std[:, :width] = precision[number][:size].rsqrt().to(layer.bias).log()
+                layer.bias[:width] = weights[size]
+                if _has_matrix(layer):
+                    layer.mean.matrix[:, :width] = weights[size + 1 :]  # type: ignore[union-attr, index, operator]
+                    layer.mean.prior_std.mul_(linear)  # type: ignore[union-attr, operator]
