@@ -8,7 +8,7 @@ import numpy as np
 
 from dtmgp.expansion import HierarchicalExpansion
 from dtmgp.grids import LowerSet, paired_points
-from dtmgp.kernels import Brownian, BrownianBridge, Laplace, Markov, Matern32, Matern52, Tensor
+from dtmgp.kernels import Additive, Brownian, BrownianBridge, Laplace, Markov, Matern32, Matern52, Tensor
 
 MOST_LEVELS = {1: 9, 2: 8, 3: 9}  # by states per point: generalised levels that the dense side can resolve
 
@@ -44,10 +44,10 @@ def random_kernel(rng):
     return Matern52(rng.uniform(0.1, 0.3), variance)
 
 
-def random_case(seed, most=2000):
+def random_case(seed, most=2000, dim=None):
     """Kernels per coordinate, a lower set grown at random to about m <= most, a hundred inputs."""
     rng = np.random.default_rng([seed, 20240229])
-    dim = int(rng.integers(1, 5))
+    dim = int(rng.integers(1, 5)) if dim is None else dim
     kernels = [random_kernel(rng) for _ in range(dim)]
     sizes = [kernel.state_size for kernel in kernels]
     bridge = any(isinstance(kernel, BrownianBridge) for kernel in kernels)
@@ -78,6 +78,22 @@ def random_case(seed, most=2000):
     return Case(expansion, rng.random((100, dim)), not nested, size, len(members))
 
 
+def random_sum(seed, most=2000):
+    """Two or three random cases side by side on subsets of coordinates that may overlap: an additive kernel."""
+    rng = np.random.default_rng([seed, 20240301])
+    dim = int(rng.integers(1, 5))
+    parts, terms = [], []
+    for number in range(int(rng.integers(2, 4))):
+        part = random_case(1000 * seed + number + 7, most // 3, int(rng.integers(1, dim + 1)))
+        own = part.expansion.dim
+        parts.append(part)
+        terms.append((tuple(int(j) for j in rng.choice(dim, own, replace=False)), part.expansion.kernel))
+    kernel = Additive(terms, dim=dim)
+    expansion = HierarchicalExpansion(kernel, [part.expansion.blocks[0].grid for part in parts])
+    size, active = sum(part.size for part in parts), sum(part.active for part in parts)
+    return Case(expansion, rng.random((100, dim)), all(part.dyadic for part in parts), size, active)
+
+
 def forward(index, j):
     return (*index[:j], index[j] + 1, *index[j + 1 :])
 
@@ -90,13 +106,21 @@ def errors(case):
     """Worst errors: (R^-1 per column, features per row, R^-T K R^-1 - I), each relative to the largest entry."""
     from dtmgp.expansion.reference import dense_covariances, dense_inverse_cholesky
 
-    [(covariance, cross)] = dense_covariances(case.expansion, case.inputs)
-    dense = dense_inverse_cholesky(covariance)
     factor = case.expansion.inverse_cholesky().toarray()
     features = case.expansion.features(case.inputs).toarray()
-    expected = cross @ dense
-    return (
-        float((np.abs(factor - dense) / np.abs(dense).max(axis=0)).max()),
-        float((np.abs(features - expected) / np.abs(expected).max(axis=1, keepdims=True)).max()),
-        float(np.abs(factor.T @ covariance @ factor - np.eye(len(factor))).max()),
-    )
+    worst, start = np.zeros(3), 0
+    for covariance, cross in dense_covariances(case.expansion, case.inputs):  # one per term of a sum
+        own = slice(start, start + len(covariance))
+        dense, part = dense_inverse_cholesky(covariance), factor[own, own]
+        expected, found = cross @ dense, features[:, own]
+        here = (
+            (np.abs(part - dense) / np.abs(dense).max(axis=0)).max(),
+            (np.abs(found - expected) / np.abs(expected).max(axis=1, keepdims=True)).max(),
+            np.abs(part.T @ covariance @ part - np.eye(len(part))).max(),
+        )
+        worst = np.maximum(worst, here)
+        factor[own, own] = 0.0
+        start = own.stop
+    assert start == len(factor)
+    assert not factor.any()  # nothing between terms
+    return tuple(worst.tolist())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from random_cases import errors, random_case
+from random_cases import errors, random_case, random_sum
 
 from dtmgp.expansion import HierarchicalExpansion
 from dtmgp.grids import SparseGrid
@@ -20,7 +20,8 @@ TOLERANCE = 1e-10
 def check(case):
     expansion = case.expansion
     factor, features = expansion.inverse_cholesky(), expansion.features(case.inputs)
-    markov = all(kernel.state_size == 1 for kernel in expansion.kernel.kernels)
+    tensors = [block.kernel for block in expansion.blocks]
+    markov = all(kernel.state_size == 1 for tensor in tensors for kernel in tensor.kernels)
     assert expansion.size == case.size
     assert expansion.active_per_input == case.active
     assert factor.nnz == expansion.nonzeros
@@ -44,6 +45,18 @@ def test_factor_and_features_thousand_cases(block):
     # since one-dimensional columns agree with 250 digits to 2e-13
     for seed in range(50 * block, 50 * (block + 1)):
         check(random_case(seed))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_sums_over_subsets_of_coordinates_small(seed):
+    check(random_sum(seed, most=250))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(4))
+def test_a_hundred_sums_over_subsets_of_coordinates(block):
+    for seed in range(25 * block, 25 * (block + 1)):
+        check(random_sum(seed))
 
 
 def closed_form_nonzeros(dim, level):
