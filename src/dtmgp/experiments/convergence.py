@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,6 +58,16 @@ def converged_after(losses: Sequence[float], tolerance: float = TOLERANCE, least
         if abs(gap(losses[:count])) <= tolerance:
             return count
     return None
+
+
+class Rule(NamedTuple):
+    """Tolerance in nats per run and iterations before the first look; None leaves them to the study."""
+
+    tolerance: float = TOLERANCE
+    least: int | None = None
+
+
+STANDARD = Rule()
 
 
 class ConvergeThenCool:

@@ -20,7 +20,7 @@ from dtmgp.baselines import (
 from dtmgp.baselines.networks import AbstractNetworkRegressor
 from dtmgp.baselines.paper_dtmgp import PaperDTMGP
 from dtmgp.baselines.vecchia.kernels import Covariance
-from dtmgp.experiments.convergence import LEAST, TOLERANCE, ConvergeThenCool, gap, look_at
+from dtmgp.experiments.convergence import LEAST, STANDARD, ConvergeThenCool, Rule, gap, look_at
 from dtmgp.experiments.studies.problems import AbstractProblem, Data
 
 NOISE = 0.2  # initial standard deviation of the noise, in units of scaled y
@@ -46,8 +46,8 @@ class AbstractContestant(abc.ABC):
         self.name, self.label = name, label
 
     @abc.abstractmethod
-    def fit(self, problem: AbstractProblem, data: Data, limit: float, least: int | None = None) -> Fit:
-        """Fit within ``limit`` seconds; ``least`` shortens the rule of convergence, for tests."""
+    def fit(self, problem: AbstractProblem, data: Data, limit: float, rule: Rule = STANDARD) -> Fit:
+        """Fit within ``limit`` seconds; another rule of convergence than the studies' is for tests."""
 
 
 class Variational(AbstractContestant):
@@ -62,27 +62,27 @@ class Variational(AbstractContestant):
         super().__init__(name, label)
         self.make = make
 
-    def fit(self, problem: AbstractProblem, data: Data, limit: float, least: int | None = None) -> Fit:
+    def fit(self, problem: AbstractProblem, data: Data, limit: float, rule: Rule = STANDARD) -> Fit:
         """Train by the ELBO."""
         shape = problem.architecture
-        rule = ConvergeThenCool(limit, least=least or shape.least)
+        stop = ConvergeThenCool(limit, rule.tolerance, rule.least or shape.least)
         options = {
             "epochs": MANY,
             "batch_size": shape.batch_size,
             "learning_rate": RATE,
-            "schedule": rule.rate,
-            "callbacks": [lambda state: rule.hear(state.trace[-1].loss)],
+            "schedule": stop.rate,
+            "callbacks": [lambda state: stop.hear(state.trace[-1].loss)],
             "noise": NOISE,
             "random_state": data.seeds[0],
         }
         model = self.make(problem, options).fit(data.X, data.y)
-        return Fit(model, rule.elapsed, rule.seconds, rule.ended or model.reason_)
+        return Fit(model, stop.elapsed, stop.seconds, stop.ended or model.reason_)
 
 
 class Vecchia(AbstractContestant):
     """DGP-VEC as in the paper: two layers, Matern 1/2; its loss is minus the log likelihood of a sweep per run."""
 
-    def fit(self, problem: AbstractProblem, data: Data, limit: float, least: int | None = None) -> Fit:
+    def fit(self, problem: AbstractProblem, data: Data, limit: float, rule: Rule = STANDARD) -> Fit:
         """Sweep until the rule or the limit stops it; burn-in and thinning are shares of the sweeps made."""
         begun = time.process_time()
         model = VecchiaDGP(
@@ -93,14 +93,14 @@ class Vecchia(AbstractContestant):
             bounds=data.simulator.bounds,
             random_state=data.seeds[0],
         ).fit(data.X, data.y)
-        for look in look_at(least or LEAST):
+        for look in look_at(rule.least or LEAST):
             while model.n_iterations_ < look:
                 used = time.process_time() - begun
                 if used >= limit:
                     return Fit(model, used, None, "limit")
                 possible = int(0.5 * (limit - used) / (used / model.n_iterations_))
                 model.extend(max(1, min(look - model.n_iterations_, possible)))
-            if abs(gap(-model.trace_[:, 0] / data.y.size)) <= TOLERANCE:
+            if abs(gap(-model.trace_[:, 0] / data.y.size)) <= rule.tolerance:
                 break
         used = time.process_time() - begun
         return Fit(model, used, used, "converged")
@@ -109,7 +109,7 @@ class Vecchia(AbstractContestant):
 class Exact(AbstractContestant):
     """The exact GP, which ends by the criterion of its optimiser."""
 
-    def fit(self, problem: AbstractProblem, data: Data, limit: float, least: int | None = None) -> Fit:
+    def fit(self, problem: AbstractProblem, data: Data, limit: float, rule: Rule = STANDARD) -> Fit:
         """Maximise the evidence; the limit is one of wall time."""
         begun = time.process_time()
         model = ExactGP(time_limit=limit, random_state=data.seeds[0]).fit(data.X, data.y)
@@ -126,7 +126,7 @@ class Immediate(AbstractContestant):
         super().__init__(name, label)
         self.make = make
 
-    def fit(self, problem: AbstractProblem, data: Data, limit: float, least: int | None = None) -> Fit:
+    def fit(self, problem: AbstractProblem, data: Data, limit: float, rule: Rule = STANDARD) -> Fit:
         """Fit."""
         begun = time.process_time()
         model = self.make(data).fit(data.X, data.y)
@@ -138,7 +138,7 @@ class Default(AbstractContestant):
 
     has_budgets = False
 
-    def fit(self, problem: AbstractProblem, data: Data, limit: float, least: int | None = None) -> Fit:
+    def fit(self, problem: AbstractProblem, data: Data, limit: float, rule: Rule = STANDARD) -> Fit:
         """Fit to rows, replicates repeated."""
         from dtmgp import DTMGPRegressor
 
@@ -212,11 +212,17 @@ CONTESTANTS: Mapping[str, AbstractContestant] = {
 
 def contestants_of(problem: AbstractProblem) -> list[str]:
     """Names of the models of a study, the default one only if it can be imported."""
-    import dtmgp
-
     return [
         name
         for name in CONTESTANTS
         if (not name.startswith("dtmgp-level") or name in problem.architecture.grids)
-        and (name != "dtmgp-default" or hasattr(dtmgp, "DTMGPRegressor"))
+        and (name != "dtmgp-default" or _has_default())
     ]
+
+
+def _has_default() -> bool:
+    try:
+        from dtmgp import DTMGPRegressor
+    except (ImportError, AttributeError):
+        return False
+    return DTMGPRegressor is not None

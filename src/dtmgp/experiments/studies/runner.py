@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dtmgp.errors import InputError
+from dtmgp.experiments.convergence import STANDARD, Rule
 from dtmgp.experiments.results import Value, commit
 from dtmgp.experiments.studies.contestants import CONTESTANTS
 from dtmgp.experiments.studies.log import ResultLog
@@ -55,7 +56,7 @@ class Protocol:
 
     limit: float = 14_400.0  # seconds of processor time per fit: the paper's four hours
     draws: int = 10_000
-    least: int | None = None  # iterations before the rule of convergence looks; None: the study's
+    rule: Rule = STANDARD
 
     def __post_init__(self) -> None:
         if not self.limit > 0:
@@ -66,7 +67,7 @@ class Protocol:
         design = getattr(problem, "design", None)
         words = [f"limit {self.limit:g} s", f"{self.draws} draws"]
         words += [] if design is None else [f"design {design}"]
-        words += [] if self.least is None else [f"least {self.least}"]
+        words += [] if self.rule == STANDARD else [str(self.rule)]
         return ", ".join(words)
 
 
@@ -131,7 +132,7 @@ def run_task(cell: Cell, task: Task, protocol: Protocol, data: Data, truth: np.n
     torch.set_num_threads(1)
     begun, begun_cpu = time.perf_counter(), time.process_time()
     try:
-        fit = CONTESTANTS[task.model].fit(cell.problem, data, task.limit, protocol.least)
+        fit = CONTESTANTS[task.model].fit(cell.problem, data, task.limit, protocol.rule)
         wall, used, converged, ended = time.perf_counter() - begun, fit.cpu_seconds, fit.converged, fit.ended
         scores = score(fit.model, data.new, truth, data.seeds[1])
     except Exception as error:
@@ -166,7 +167,7 @@ def warm_up(models: Sequence[str], problem: AbstractProblem) -> None:
     data = Data(X, problem.simulator.sample(X, 2, rng), new, problem.simulator, (0, 1, 2, 3))
     for model in models:
         if CONTESTANTS[model].has_budgets:
-            CONTESTANTS[model].fit(problem, data, 1.0, 4).model.sample_y(new, 2, random_state=0)
+            CONTESTANTS[model].fit(problem, data, 1.0, Rule(np.inf, 2)).model.sample_y(new, 2, random_state=0)
 
 
 def run_study(
