@@ -15,6 +15,7 @@ from dtmgp.baselines.quadratic_bootstrap import QuadraticBootstrap
 if TYPE_CHECKING:
     from dtmgp.baselines.bnn_relu import BNNReLU
     from dtmgp.baselines.exact_gp import ExactGP
+    from dtmgp.baselines.paper_dtmgp import PaperDTMGP
     from dtmgp.baselines.random_feature_dgp import RandomFeatureDGP
     from dtmgp.baselines.vecchia import VecchiaDGP
 
@@ -28,6 +29,7 @@ __all__ = [
     "BNNReLU",
     "RandomFeatureDGP",
     "VecchiaDGP",
+    "PaperDTMGP",
 ]
 
 # name -> module that defines it
@@ -36,6 +38,7 @@ _LAZY = {
     "BNNReLU": "dtmgp.baselines.bnn_relu",
     "RandomFeatureDGP": "dtmgp.baselines.random_feature_dgp",
     "VecchiaDGP": "dtmgp.baselines.vecchia",
+    "PaperDTMGP": "dtmgp.baselines.paper_dtmgp",
 }
 
 
