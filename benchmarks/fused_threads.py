@@ -7,6 +7,7 @@ other thread has a core of its own and is no slower, that is the elapsed time, a
 from __future__ import annotations
 
 import time
+from itertools import product
 
 import numpy as np
 import torch
@@ -15,14 +16,15 @@ from fused_common import medians, save, sparse_layer
 from dtmgp.ops import contract
 
 
-def main(batch: int = 8000, repeats: int = 15) -> None:
+def main(batches: tuple[int, ...] = (8000, 32_000), repeats: int = 15) -> None:
     rows = []
     a, b = np.ones(1 << 25, np.float32), np.ones(1 << 25, np.float32)
     g = torch.randn(1024, 1024)
     torch.set_num_threads(1)
     times = medians({"copy": lambda: np.copyto(a, b), "gemm": lambda: g @ g}, repeats)
     bandwidth, peak = 2 * a.nbytes / times["copy"] / 1e9, 2 * 1024**3 / times["gemm"] / 1e9
-    for dim, level, width in [(13, 3, 10), (2, 8, 8), (3, 10, 4)]:
+    cases = [(13, 3, 10), (2, 8, 8), (3, 10, 4)]
+    for (dim, level, width), batch in product(cases, batches):
         layer = sparse_layer(dim, level, width, batch)
         plan = layer.plan
         values, positions = layer.line(layer.x)
