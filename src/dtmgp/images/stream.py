@@ -57,7 +57,7 @@ class ArraySource:
     def read(self, rows: Tensor) -> Tensor:
         """From the array; bytes become floats."""
         found = self.store[rows.to(self.store.device)]
-        return found.float() / 255 if found.dtype == torch.uint8 else found
+        return found.to(torch.get_default_dtype()) / 255 if found.dtype == torch.uint8 else found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +66,11 @@ class ImageBatch:
 
     batch: Batch
     types: Tensor
+
+
+def angles_of(yaw: np.ndarray) -> Tensor:
+    """Inputs (n, 1) of models: angles in degrees over 90."""
+    return torch.as_tensor(yaw / RIGHT_ANGLE, dtype=torch.get_default_dtype()).unsqueeze(1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +85,7 @@ class RandomImages:
         """One pass."""
         order = torch.randperm(len(source.yaw), generator=generator)
         for rows in order.tensor_split(max(1, -(-len(order) // self.size))):
-            yaw = torch.from_numpy(source.yaw[rows.numpy()] / RIGHT_ANGLE).float().unsqueeze(1).to(device)
+            yaw = angles_of(source.yaw[rows.numpy()]).to(device)
             types = torch.from_numpy(source.types[rows.numpy()]).to(device)
             yield ImageBatch(Batch.of(yaw, source.read(rows).to(device), len(order)), types)
 
@@ -107,7 +112,7 @@ class WholeAngles:
             rows = [sort[start[k] : ends[k]] for k in angles.tolist()]
             group = torch.repeat_interleave(torch.arange(len(rows)), torch.tensor([len(r) for r in rows]))
             every = np.concatenate(rows)
-            x = torch.from_numpy(values[angles.numpy()] / RIGHT_ANGLE).float().unsqueeze(1)
+            x = angles_of(values[angles.numpy()])
             y = source.read(torch.from_numpy(every)).to(device)
             types = torch.from_numpy(source.types[every]).to(device)
             yield ImageBatch(Batch(x.to(device), y, group.to(device), len(sort)), types)
