@@ -40,7 +40,7 @@ ALWAYS = (
     "default",
     "tmgp",
     "peers:SVGP",
-    "peers:DeepGP(learning_rate=0.03)",
+    "peers:DeepGP(learning_rate=0.03, decay_steps=3000)",
     "peers:DSPP",
     "peers:StochasticImputationDGP",
     "peers:StochasticImputationDGP(hetero=False)",
@@ -51,7 +51,7 @@ ALWAYS = (
 )
 LOGGED = (
     "peers:SVGP(log_outputs=True)",
-    "peers:DeepGP(learning_rate=0.03, log_outputs=True)",
+    "peers:DeepGP(learning_rate=0.03, decay_steps=1000, log_outputs=True)",
     "peers:NaturalGradientBoosting(log_outputs=True)",
     "peers:MixtureNetwork(log_outputs=True)",
 )

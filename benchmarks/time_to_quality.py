@@ -8,9 +8,10 @@
 Every contestant is a process of its own with one thread. They take turns: one runs for a few seconds while the others
 are stopped (SIGSTOP), so that both meet the same machine. Seconds are processor seconds of training alone; scoring,
 imports and the compilation of loops (a warm-up fit) are left out. The deep GP (width 10, 128 inducing points, squared
-exponential, minibatch 1024, 10 samples, noise started at 0.5) is scored at the marks as it trains. The default model
-is scored at the end of complete fits: with its own budget, and with ``max_epochs`` of its main stage cut. Its time to
-quality is that of the cheapest fit which is at least as accurate as the deep GP at its last mark.
+exponential, minibatch 1024, 10 samples, noise started at 0.5; its learning rate falls from 0.03 along a cosine over the
+steps that its last mark allows) is scored at the marks as it trains. The default model is scored at the end of complete
+fits: with its own budget, and with others if ``--ours`` names them. Its time to quality is that of the cheapest fit
+which is at least as accurate as the deep GP at its last mark.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ SLICE = 5.0  # seconds of one turn
 # contestant -> models; those with steps are one model scored at marks, the others complete fits
 CONTESTANTS: dict[str, dict[str, tuple[str, ...]]] = {
     "deep-gp": {
-        "network-means-20": ("peers:DeepGP(learning_rate=0.03)",),
-        "network-single-4": ("peers:DeepGP(learning_rate=0.03, log_outputs=True)",),
+        "network-means-20": ("peers:DeepGP(learning_rate=0.03, decay_steps=2500)",),
+        "network-single-4": ("peers:DeepGP(learning_rate=0.03, decay_steps=1000, log_outputs=True)",),
     },
     "default": {
         "network-means-20": ("default",),

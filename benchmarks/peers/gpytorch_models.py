@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -98,7 +99,10 @@ class _Sigma(GPyTorchDSPP):
 
 
 class _Variational(AbstractPeer):
-    """Minibatch Adam; the subclasses make model and objective. Ends after ``max_epochs`` passes."""
+    """Minibatch Adam; the subclasses make model and objective. Ends after ``max_epochs`` passes.
+
+    With ``decay_steps`` the learning rate falls to a fiftieth along a cosine in so many steps, and stays there.
+    """
 
     def __init__(
         self,
@@ -106,6 +110,7 @@ class _Variational(AbstractPeer):
         inducing: int = 128,
         batch_size: int = 1024,
         learning_rate: float = 0.01,
+        decay_steps: int | None = None,
         start_noise: float = 0.5,
         max_epochs: int = 1000,
         **options: Any,
@@ -114,6 +119,7 @@ class _Variational(AbstractPeer):
         self.inducing = inducing
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.decay_steps = decay_steps
         self.start_noise = start_noise
         self.max_epochs = max_epochs
 
@@ -133,6 +139,7 @@ class _Variational(AbstractPeer):
         self.model, objective = self.make(torch.as_tensor(rows[picked], dtype=torch.float32), len(x))
         parameters = [*self.model.parameters(), *self.likelihood.parameters()]
         optimiser = torch.optim.Adam(parameters, lr=self.learning_rate)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, self.rate)
         for _ in range(self.max_epochs):
             for chosen in batches(len(x), self.batch_size, generator):
                 # set each time, because the model may have predicted between two steps
@@ -141,7 +148,14 @@ class _Variational(AbstractPeer):
                 optimiser.zero_grad()
                 (-self.objective(objective, x[chosen], t[chosen])).backward()
                 optimiser.step()
+                schedule.step()
                 yield
+
+    def rate(self, step: int) -> float:
+        """Learning rate of a step, relative to the first."""
+        if self.decay_steps is None:
+            return 1.0
+        return 0.02 + 0.98 * 0.5 * (1.0 + math.cos(math.pi * min(1.0, step / self.decay_steps)))
 
     def objective(self, objective: Any, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
         """Value on one minibatch."""
