@@ -107,7 +107,7 @@ class Cut:
 
     >>> cut = Cut(Tensor(Laplace(1.0), dim=1), 5)
     >>> cut.pairs(np.array([[0.3]]), np.array([[0.3]])).square.round(3)
-    array([0.024])
+    array([0.015])
     """
 
     def __init__(self, kernel: Tensor, level: Level, fine: Level = None) -> None:
