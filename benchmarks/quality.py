@@ -89,18 +89,21 @@ def table(rows: Sequence[dict[str, Value]]) -> str:
             f"    peers before: {bar.peers}" if bar.peers else "",
         ]
         lines.append(f"    {'model':34} seeds {'fit s':>7} " + " ".join(f"{name:>15}" for name in SHOWN))
-        for model in dict.fromkeys(row["model"] for row in rows if row["task"] == task):
+        truth: Scores = {}
+        names = dict.fromkeys(row["model"] for row in rows if row["task"] == task)
+        for model in sorted(names, key=lambda name: name != TRUTH):
             own = [row for row in rows if (row["task"], row["model"]) == (task, model)]
-            means, cells = {}, []
-            for name in ("fit_wall", *SHOWN):
-                values = np.array([float(row[name]) for row in own if row[name] is not None])
-                means[name] = float(values.mean()) if len(values) else None
-                if name in SHOWN:
-                    cells.append(f"{_cell(values, SHOWN[name]):>15}")
+            columns = {
+                name: np.array([float(row[name]) for row in own if row[name] is not None])
+                for name in ("fit_wall", *SHOWN)
+            }
+            means: Scores = {name: float(v.mean()) if len(v) else None for name, v in columns.items()}
+            truth = means if model == TRUTH else truth
+            cells = " ".join(f"{_cell(columns[name], digits):>15}" for name, digits in SHOWN.items())
             seconds = "" if means["fit_wall"] is None else f"{means['fit_wall']:.1f}"
-            verdict = "" if model in (TRUTH, *TRIVIAL) else _verdict(task, means)
-            lines.append(f"    {model!s:34} {len(own):5} {seconds:>7} {' '.join(cells)}{verdict}")
-    return "\n".join(line for line in lines if line is not None)
+            verdict = "" if model in (TRUTH, *TRIVIAL) else _verdict(task, means, truth)
+            lines.append(f"    {model!s:34} {len(own):5} {seconds:>7} {cells}{verdict}")
+    return "\n".join(lines)
 
 
 def _cell(values: np.ndarray, digits: int) -> str:
@@ -110,12 +113,12 @@ def _cell(values: np.ndarray, digits: int) -> str:
     return f"{values.mean():.{digits}f}" + (f" ±{error}" if error else "")
 
 
-def _verdict(task: str, means: Scores) -> str:
-    # Without KS these are rows of --validation, or of a task without a law to compare with: only time is a bar.
+def _verdict(task: str, means: Scores, truth: Scores) -> str:
+    # Without KS these are rows of --validation, which have no bars.
     unknown = means["ks100"] is None and BARS.get(task, Bar({})).limits.keys() - {"fit_wall"}
     if task not in BARS or unknown:
         return ""
-    missed = misses(task, means)
+    missed = misses(task, means, truth)
     return "   missed: " + ", ".join(missed) if missed else "   met"
 
 
