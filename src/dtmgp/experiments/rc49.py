@@ -49,6 +49,7 @@ class Scale:
     inspector_epochs: int = 6
     generator_epochs: int = 60
     generator_rate: float = 0.01
+    classes: int = 64
     angles_per_batch: int = 16
     draws: int = 500
     angles: tuple[float, ...] = tuple(np.arange(5.0, 90.0, 5.0).tolist())
@@ -117,7 +118,7 @@ def given(model: nn.Module, part: ImageBatch, generator: torch.Generator, progre
     return ClassMixture()(model, part.batch, generator, progress, part.types)  # type: ignore[arg-type]
 
 
-def train_inspector(study: Study) -> Inspector:
+def train_inspector(study: Study, checkpoint: str | None = None) -> Inspector:
     """The network that judges."""
     torch.manual_seed(study.seed)
     inspector = Inspector(study.simulator.chairs).to(study.device)
@@ -129,6 +130,7 @@ def train_inspector(study: Study) -> Inspector:
         RandomImages(128),
         settings,
         generator=study.generator(0),
+        checkpoint=checkpoint,
         report=study.report,
         name="inspector",
     )
@@ -278,8 +280,8 @@ def step_times(study: Study, rounds: int = 15, warm: int = 2) -> list[Row]:
     optimisers = {name: torch.optim.Adam(model.parameters(), lr=1e-3) for name, model in models.items()}
     generator = study.generator(4)
     rows: list[Row] = []
-    parts = batching.batches(study.training, torch.Generator().manual_seed(0), study.device)
-    for number, part in zip(range(rounds + warm), parts):
+    part = next(batching.batches(study.training, torch.Generator().manual_seed(0), study.device))
+    for number in range(rounds + warm):
         for name, model in models.items():
             _wait(study.device)
             begun = time.perf_counter()

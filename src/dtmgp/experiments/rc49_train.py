@@ -1,16 +1,18 @@
 """``python -m dtmgp.experiments.rc49_train``: the whole study from rendered images in memory, on any device.
 
 Needs neither h5py nor matplotlib; writes tables, weights in half precision and image samples that
-``dtmgp.experiments.rc49_figures`` draws. On one NVIDIA H200 the full study takes minutes, on two cores hours.
+``dtmgp.experiments.rc49_figures`` draws. `run` is the study itself, for images from wherever.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 import shlex
 import sys
 import time
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +20,15 @@ import torch
 from torch import Tensor, nn
 
 from dtmgp.experiments import rc49
-from dtmgp.experiments.results import origin, write_csv
+from dtmgp.experiments.results import origin, read_csv, write_csv
 from dtmgp.images.latent_classes import LatentClassDTMGP
 from dtmgp.images.paper import PAPER
 from dtmgp.images.rc49 import STEPS, held_out, turntable
-from dtmgp.images.stream import RIGHT_ANGLE, ArraySource
+from dtmgp.images.stream import RIGHT_ANGLE, ArraySource, Report
 from dtmgp.inference.trainer import Training
 from dtmgp.simulators.rotated_chairs import RotatedChairs, grey
 
+PARTS = ("steps", "inferred", "paper", "given")
 SHOWN = np.arange(10.0, 90.0, 10.0)  # angles of the paper's figure; 90 itself is outside [0, 90)
 
 
@@ -68,6 +71,123 @@ def half(model: nn.Module) -> dict[str, np.ndarray]:
     return {name: value.detach().half().cpu().numpy() for name, value in model.state_dict().items()}
 
 
+class Output:
+    """Tables and samples of a study in a folder, written as they come; a run of the same command goes on with them."""
+
+    def __init__(self, folder: Path, stated: dict[str, str]) -> None:
+        self.folder, self.stated = folder, stated
+        self.rows: list[rc49.Row] = []
+        self.times: list[rc49.Row] = []
+        self.shown: dict[str, np.ndarray] = {"shown": SHOWN}
+        folder.mkdir(parents=True, exist_ok=True)
+        scores, pictures = folder / "rc49_scores.csv", folder / "rc49_samples.npz"
+        if scores.exists() and pictures.exists():
+            old = read_csv(scores)
+            if old.origin.get("command") == stated["command"]:
+                self.rows = list(old.rows)
+                self.shown = dict(np.load(pictures))
+
+    def has(self, model: str, epoch: int) -> bool:
+        """Whether a model was judged after an epoch."""
+        return any(row["model"] == model and row["epoch"] == epoch for row in self.rows)
+
+    def save(self, report: Report) -> None:
+        """Write everything; report the last average."""
+        write_csv(self.folder / "rc49_scores.csv", self.rows, self.stated)
+        if self.times:
+            write_csv(self.folder / "rc49_training.csv", self.times, self.stated)
+        self.store("rc49_samples.npz", self.shown)
+        last = rc49.averages(self.rows)[-1]
+        report(", ".join(f"{k} {v:.4g}" if isinstance(v, float) else str(v) for k, v in last.items()))
+
+    def store(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+        """Arrays in one compressed file, replaced in one step."""
+        part = self.folder / f".{name}.part.npz"
+        np.savez_compressed(part, **arrays)  # type: ignore[arg-type]
+        part.replace(self.folder / name)
+
+    def trained(self, name: str, done: Training, rate: float) -> None:
+        """The trace of a training."""
+        self.times += [
+            {"model": name, "epoch": e.number, "loss": e.loss, "seconds": e.seconds, "rate": rate}
+            for e in done.trace
+        ]
+
+
+def run(
+    study: rc49.Study,
+    output: Output,
+    *,
+    only: Collection[str] = PARTS,
+    seconds: float = math.inf,
+    checkpoints: Path | None = None,
+) -> None:
+    """The study: step times, inspector, floor, our generator, the paper's models, our generator with given chairs.
+
+    The last is left out if ``seconds`` have passed. With a folder for ``checkpoints`` every training goes on where it
+    stopped.
+    """
+    begun, report = time.perf_counter(), study.report
+    if checkpoints is not None:
+        checkpoints.mkdir(parents=True, exist_ok=True)
+
+    def state(name: str) -> str | None:
+        return None if checkpoints is None else str(checkpoints / f"{name}.checkpoint")
+
+    if "steps" in only:
+        write_csv(output.folder / "rc49_step_times.csv", rc49.step_times(study), output.stated)
+    inspector = rc49.train_inspector(study, state("inspector"))
+    output.store("rc49_inspector.npz", half(inspector))
+    judges = rc49.Judges(study, inspector)
+    if not output.has("truth", 0):
+        output.rows += judges.floor()
+    output.save(report)
+
+    def generator(name: str) -> None:
+        title = f"{rc49.OURS} ({name})"
+        objective = rc49.inferred if name == "inferred" else rc49.given
+        classes = study.scale.classes if name == "inferred" else study.simulator.chairs
+        done = rc49.train_ours(study, objective, title, classes=classes, checkpoint=state(name))
+        model = done.model
+        assert isinstance(model, LatentClassDTMGP)
+        output.trained(title, done, study.scale.generator_rate)
+        if not output.has(title, done.epoch):
+            output.rows += judges.judge(model, title, done.epoch)
+        sixty = torch.full((64,), 60.0, device=study.device)
+        weights = torch.softmax(model.logits.detach(), 0).cpu().numpy()
+        output.shown |= {
+            f"{name}_figure": samples(model, study),
+            f"{name}_sixty": as_bytes(rc49.draw(model, sixty, study.generator(6))),
+            f"{name}_weights": weights,
+            f"{name}_turns": turns(model, study.device)[np.argsort(-weights)[:8]],
+        }
+        output.store(f"rc49_generator_{name}.npz", half(model))
+        output.save(report)
+
+    if "inferred" in only:
+        generator("inferred")
+    for name in PAPER if "paper" in only else ():
+
+        def after(training: Training, name: str = name) -> None:
+            if training.epoch in study.scale.judged and not output.has(name, training.epoch):
+                assert isinstance(training.model, nn.Module)
+                output.rows += judges.judge(training.model, name, training.epoch)
+                output.shown[f"{name}_{training.epoch}"] = samples(training.model, study)
+                output.save(report)
+
+        done, rate = rc49.train_paper(name, study, after, state(name))
+        output.trained(name, done, rate)
+        output.save(report)
+    if "given" in only and time.perf_counter() - begun < seconds:
+        generator("given")
+
+
+def reporter() -> Report:
+    """Lines with the seconds since now in front."""
+    begun = time.perf_counter()
+    return lambda line: print(f"{time.perf_counter() - begun:7.1f} s  {line}", flush=True)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the study."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -75,105 +195,27 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--images", type=int)
-    parser.add_argument("--epochs", type=int, help="of the generators")
-    parser.add_argument("--generator-rate", type=float)
-    parser.add_argument("--draws", type=int)
-    parser.add_argument("--seconds", type=float, help="stop starting generators when so many have passed")
+    numbers = {"images": int, "generator_epochs": int, "generator_rate": float, "draws": int, "epochs": int}
+    for name, kind in numbers.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind)
     parser.add_argument(
-        "--only", nargs="*", choices=["paper", "inferred", "given"], default=["inferred", "paper", "given"]
+        "--seconds", type=float, default=math.inf, help="leave out the last part after so many"
     )
+    parser.add_argument("--only", nargs="*", choices=PARTS, default=PARTS)
     told = parser.parse_args(arguments)
-    begun = time.perf_counter()
+    report = reporter()
     torch.set_float32_matmul_precision("high")
     device = torch.device(told.device)
-    scale = rc49.QUICK if told.quick else rc49.FULL
-    changes = {
-        "images": told.images,
-        "generator_epochs": told.epochs,
-        "draws": told.draws,
-        "generator_rate": told.generator_rate,
-    }
-    scale = dataclasses.replace(scale, **{k: v for k, v in changes.items() if v is not None})
-
-    def report(line: str) -> None:
-        print(f"{time.perf_counter() - begun:7.1f} s  {line}", flush=True)
-
+    given = {name: getattr(told, name) for name in numbers if getattr(told, name) is not None}
+    scale = dataclasses.replace(rc49.QUICK if told.quick else rc49.FULL, **given)
     words = sys.argv[1:] if arguments is None else arguments
     stated = origin(shlex.join(["python", "-m", "dtmgp.experiments.rc49_train", *words]), told.seed)
     if device.type == "cuda":
         stated["device"] = torch.cuda.get_device_name(device)
-    told.out.mkdir(parents=True, exist_ok=True)
-    study = rc49.Study(
-        scale, rendered(scale.images, scale.steps, device, told.seed), device, told.seed, report
-    )
+    source = rendered(scale.images, scale.steps, device, told.seed)
     report(f"{scale.images:,} images rendered")
-    write_csv(told.out / "rc49_step_times.csv", rc49.step_times(study), stated)
-    inspector = rc49.train_inspector(study)
-    np.savez(told.out / "inspector.npz", **half(inspector))  # type: ignore[arg-type]
-    judges = rc49.Judges(study, inspector)
-    rows: list[rc49.Row] = list(judges.floor())
-    times: list[rc49.Row] = []
-    shown: dict[str, np.ndarray] = {}
-
-    def save() -> None:
-        write_csv(told.out / "rc49_scores.csv", rows, stated)
-        if times:
-            write_csv(told.out / "rc49_training.csv", times, stated)
-        np.savez_compressed(told.out / "samples.npz", shown=SHOWN, **shown)  # type: ignore[arg-type]
-        for line in rc49.averages(rows)[-1:]:
-            report(str({k: round(v, 4) if isinstance(v, float) else v for k, v in line.items()}))
-
-    save()
-
-    def generator(name: str) -> None:
-        objective = rc49.inferred if name == "inferred" else rc49.given
-        title = f"{rc49.OURS} ({name})"
-        classes = 64 if name == "inferred" else study.simulator.chairs
-        done = rc49.train_ours(study, objective, title, classes=classes)
-        model = done.model
-        assert isinstance(model, LatentClassDTMGP)
-        times.extend(
-            {
-                "model": title,
-                "epoch": e.number,
-                "loss": e.loss,
-                "seconds": e.seconds,
-                "rate": scale.generator_rate,
-            }
-            for e in done.trace
-        )
-        rows.extend(judges.judge(model, title, done.epoch))
-        shown[f"{name}_figure"] = samples(model, study)
-        sixty = torch.full((64,), 60.0, device=device)
-        shown[f"{name}_sixty"] = as_bytes(rc49.draw(model, sixty, study.generator(6)))
-        weights = torch.softmax(model.logits.detach(), 0).cpu().numpy()
-        shown[f"{name}_weights"] = weights
-        kept = np.argsort(-weights)[:8]
-        shown[f"{name}_turns"] = turns(model, device)[kept]
-        np.savez_compressed(told.out / f"generator_{name}.npz", **half(model))  # type: ignore[arg-type]
-        save()
-
-    if "inferred" in told.only:
-        generator("inferred")
-    for name in PAPER if "paper" in told.only else ():
-
-        def after(state: Training, name: str = name) -> None:
-            if state.epoch in scale.judged:
-                assert isinstance(state.model, nn.Module)
-                rows.extend(judges.judge(state.model, name, state.epoch))
-                shown[f"{name}_{state.epoch}"] = samples(state.model, study)
-                save()
-
-        done, rate = rc49.train_paper(name, study, after)
-        times.extend(
-            {"model": name, "epoch": e.number, "loss": e.loss, "seconds": e.seconds, "rate": rate}
-            for e in done.trace
-        )
-        save()
-    passed = time.perf_counter() - begun
-    if "given" in told.only and (told.seconds is None or passed < told.seconds):
-        generator("given")
+    study = rc49.Study(scale, source, device, told.seed, report)
+    run(study, Output(told.out, stated), only=told.only, seconds=told.seconds)
     report("done")
 
 
