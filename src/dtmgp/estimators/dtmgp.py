@@ -216,7 +216,8 @@ class DTMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
         For `Bernoulli` the probability of 1; for `Categorical` those of all classes, (n, C).
         """
-        mean, std = self._law.moments(self._check(X))
+        x = self._check(X)
+        mean, std = self._law.moments(x)
         mean = self._shape(mean)
         return (mean, self._shape(std)) if return_std else mean
 
@@ -225,7 +226,8 @@ class DTMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         levels = np.asarray(q, dtype=np.float64)
         if levels.ndim > 1 or not levels.size or not ((levels > 0) & (levels < 1)).all():
             raise InputError("q", got=repr(q), expected="a number or a list of numbers between 0 and 1")
-        found = self._law.quantiles(self._check(X), np.atleast_1d(levels))
+        x = self._check(X)
+        found = self._law.quantiles(x, np.atleast_1d(levels))
         found = found[:, 0] if self._flat_output else found
         return found[..., 0] if levels.ndim == 0 else found
 
@@ -238,14 +240,16 @@ class DTMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> Float[Array, "..."]:
         """Independent draws of Y(x), noise included: (n, S) or (n, W, S). Outputs of one draw are joint."""
-        draws = self._law.draws(self._check(X), _count(n_samples), as_generator(random_state))
+        x = self._check(X)
+        draws = self._law.draws(x, _count(n_samples), as_generator(random_state))
         return draws[:, 0] if self._flat_output else draws
 
     def sample_functions(
         self, X: Any, n_samples: int = 1, random_state: RandomState = None
     ) -> Float[Array, "..."]:
         """Mean responses with all weights drawn once per sample, consistent across X: (n, S) or (n, W, S)."""
-        draws = self._law.functions(self._check(X), _count(n_samples), as_generator(random_state))
+        x = self._check(X)
+        draws = self._law.functions(x, _count(n_samples), as_generator(random_state))
         return draws[:, 0] if self._flat_output else draws
 
     def log_prob(self, X: Any, y: npt.ArrayLike, return_error: bool = False) -> Any:
@@ -264,7 +268,8 @@ class DTMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def moment_gradients(self, X: Any) -> tuple[Array, Array]:
         """Gradients of mean and standard deviation with respect to the inputs, each (n, d) or (n, W, d)."""
-        pair = self._law.moment_gradients(self._check(X))
+        x = self._check(X)
+        pair = self._law.moment_gradients(x)
         width = self.cube_.high - self.cube_.low
         mean, std = (part[:, 0] / width if self._flat_output else part / width for part in pair)
         return mean, std

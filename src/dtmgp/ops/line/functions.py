@@ -56,6 +56,10 @@ class LineGroup:
         self._last: tuple[tuple[object, ...], Tensor, Tensor] | None = None
         self._moved: dict[tuple[torch.device, torch.dtype], tuple[Tensor, ...]] = {}
 
+    def __reduce__(self) -> tuple[type[LineGroup], tuple[object, ...]]:
+        """Copies and pickles are made anew: the torch functions of a kernel are closures, the tables follow."""
+        return type(self), (self.kernel, self.sequence, self.top, self.members.tolist())
+
     def tables(self, like: Tensor) -> tuple[Tensor, ...]:
         """Counts, starts, points and classes on the device and in the dtype of the inputs; kept."""
         key = (like.device, like.dtype)
