@@ -26,10 +26,12 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    study: Annotated[str, typer.Argument(help="Which study: theory, random-field or activity-network.")],
+    study: Annotated[
+        str, typer.Argument(help="Which study: theory, random-field, activity-network or rc49.")
+    ],
     full: Annotated[
         bool,
-        typer.Option("--full/--quick", help="The whole study (hours) or a small one (3 minutes at most)."),
+        typer.Option("--full/--quick", help="The whole study (hours) or a small one (minutes)."),
     ] = False,
     out: Annotated[Path, typer.Option(help="Folder for the result files.")] = Path("out"),
     figure: Annotated[

@@ -111,7 +111,7 @@ def reproduce_study(
     return [*lines, "", "written: " + ", ".join(map(str, written))]
 
 
-STUDIES = ("theory", "random-field", "activity-network")
+STUDIES = ("theory", "random-field", "activity-network", "rc49")
 
 
 def reproduce(
@@ -140,4 +140,14 @@ def reproduce(
         return reproduce_theory(out, full, command, figure)
     if figure is not None:
         raise InputError("--figure", got=str(figure), expected="none: there is one per variant, in --out")
+    if study == "rc49":
+        if options.given:
+            raise InputError(
+                f"{' '.join(options.given)} with rc49",
+                got="an option of the simulation studies",
+                expected="random-field or activity-network",
+            )
+        from dtmgp.experiments.rc49_reproduce import reproduce_rc49
+
+        return reproduce_rc49(out, full, command, say)
     return reproduce_study(study, out, full, command, options, say)
