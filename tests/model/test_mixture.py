@@ -48,6 +48,7 @@ WARPS = {
     "identity": IdentityWarp(),
     "standardise": Standardise([3.0, -50.0], [2.0, 0.01]),
     "log": BoxCox(0.0, 1.0),
+    "log, standardised": Chain(BoxCox([0.0], [1.0]), Standardise([0.3, -1.0], [0.5, 0.2])),
     "yeojohnson": YeoJohnson(0.5),
     "quantile": QuantileWarp([-2.0, 0.0, 0.5, 4.0], [-2.0, -0.7, 0.5, 2.0]),
     "chain": Chain(Standardise([3.0, -50.0], [2.0, 0.01]), YeoJohnson(1.3)),

@@ -19,7 +19,7 @@ from dtmgp.layers import Gaussian
 from dtmgp.model import DTMGP, Mixture
 
 Array = np.ndarray
-ENTRIES = 1 << 21  # numbers of one layer held at once: 16 MB in float64
+ENTRIES = 1 << 19  # numbers of one layer held at once: 4 MB in float64, which the cache holds
 FUNCTIONS = 64  # drawn at once by sample_functions
 
 

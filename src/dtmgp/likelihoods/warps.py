@@ -36,6 +36,10 @@ class AbstractWarp(nn.Module, abc.ABC):
     def log_derivative(self, y: Tensor) -> Tensor:
         """``log g'(y)``."""
 
+    def normal_moments(self, mean: Tensor, std: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Mean and variance of ``g^-1(N(mean, std^2))`` where they have a closed form."""
+        return None
+
 
 class IdentityWarp(AbstractWarp):
     """``z = y``.
@@ -135,6 +139,14 @@ class BoxCox(AbstractWarp):
         above = y - self.shift
         slope = (self.power - 1.0) * torch.log(above.clamp(min=torch.finfo(y.dtype).tiny))
         return torch.where(above <= 0, -torch.inf, slope)
+
+    def normal_moments(self, mean: Tensor, std: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The lognormal law's, for power 0."""
+        if bool((self.power != 0).any()):
+            return None
+        variance = std.square()
+        centre = torch.exp(mean + 0.5 * variance)
+        return self.shift + centre, centre.square() * torch.expm1(variance)
 
 
 class Logit(AbstractWarp):
@@ -308,3 +320,13 @@ class Chain(AbstractWarp):
             total = total + warp.log_derivative(y)
             y = warp(y)
         return total
+
+    def normal_moments(self, mean: Tensor, std: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Of the first warp, if all others are straight lines."""
+        first, *rest = self.parts
+        for warp in reversed(rest):
+            if not warp.affine:
+                return None
+            mean = warp.inverse(mean)
+            std = std * torch.exp(-warp.log_derivative(mean))
+        return first.normal_moments(mean, std)

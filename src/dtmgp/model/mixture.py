@@ -57,7 +57,10 @@ class Mixture:
         return self._normal_moments(law)
 
     def _normal_moments(self, law: NormalComponents) -> tuple[Tensor, Tensor]:
-        """Normal laws through the warp, by quadrature."""
+        """Normal laws through the warp, by quadrature unless there is a closed form."""
+        known = self.warp.normal_moments(law.loc, law.scale)
+        if known is not None:
+            return known
         nodes, weights = hermite(MOMENT_NODES)
         mean = torch.zeros_like(law.loc)
         square = torch.zeros_like(law.loc)
