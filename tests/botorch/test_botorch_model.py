@@ -20,6 +20,7 @@ from botorch.acquisition.objective import LinearMCObjective, ScalarizedPosterior
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 
+from dtmgp import TMGPRegressor
 from dtmgp.botorch import DTMGPModel, MeanResponse, Negative, QuantileResponse
 from dtmgp.errors import InputError
 from dtmgp.likelihoods import (
@@ -83,6 +84,40 @@ def test_one_layer_is_bayesian_linear_regression():
     scale = torch.outer(std, std)
     error = (torch.cov(values.T) - covariance) / scale
     assert error.abs().max() < 4.5 * math.sqrt(2 / count)
+
+
+def test_the_one_layer_regressor_is_exact():
+    """Oracle: the regressor's own means and covariances. 48 statistics, each within 4.5 standard errors."""
+    rng = np.random.default_rng(0)
+    x, more = rng.uniform(size=(30, 2)) * [1, 9], rng.uniform(size=(4, 2)) * [1, 9]
+
+    def runs(at):
+        return np.stack([np.sin(5 * at[:, 0]) + at[:, 1], 3 * at[:, 0] ** 2], axis=1) + 0.1 * rng.normal(
+            size=(len(at), 2)
+        )
+
+    y, y_more = runs(x), runs(more)
+    box = [[0, 1], [0, 9]]
+    first = TMGPRegressor(level=4, bounds=box, max_evaluations=8).fit(x, y)
+    count = 4000
+    model = DTMGPModel(first, hidden_draws=count, draws=1)
+    new = rng.uniform(size=(6, 2)) * [1, 9]
+    mean, std = first.predict(new, return_std=True, include_noise=False)
+    values = model.posterior(torch.from_numpy(new)).values
+    assert (np.abs(values.mean(0).numpy() - mean) / std * np.sqrt(count)).max() < 4.5
+    assert np.abs(values.std(0).numpy() / std - 1).max() < 4.5 / np.sqrt(2 * count)
+    # conditioned: the dense algebra with the regressor's own covariances
+    conditioned = model.condition_on_observations(torch.from_numpy(more), torch.from_numpy(y_more))
+    values = conditioned.posterior(torch.from_numpy(new)).values
+    both = np.concatenate([new, more])
+    mean, covariance = first.predict(both, return_cov=True, include_noise=False)
+    for o in range(2):
+        k = covariance[6:, 6:, o] + first.noise_[o] * np.eye(4)
+        gain = covariance[:6, 6:, o] @ np.linalg.inv(k)
+        expected = mean[:6, o] + gain @ (y_more[:, o] - mean[6:, o])
+        std = np.sqrt(np.diag(covariance[:6, :6, o] - gain @ covariance[6:, :6, o]))
+        assert (np.abs(values[..., o].mean(0).numpy() - expected) / std * np.sqrt(count)).max() < 4.5
+        assert np.abs(values[..., o].std(0).numpy() / std - 1).max() < 4.5 / np.sqrt(2 * count)
 
 
 def test_weights_of_hidden_draws_are_those_of_bayes():

@@ -1,7 +1,7 @@
 """Function draws conditioned on further runs without training, exactly for Gaussian noise on the warped scale.
 
-Given the hidden weights s, the location process is ``f(x) = m_s(x) + phi_s(x)^T w`` with independent Gaussian weights
-``w ~ N(M, diag V)``: a Gaussian process with covariance ``k_s(x, x') = phi_s(x)^T diag(V) phi_s(x')``. For warped runs
+Given the hidden weights s, the location process is ``f(x) = m_s(x) + phi_s(x)^T w`` with Gaussian weights
+``w ~ N(M, C)``: a Gaussian process with covariance ``k_s(x, x') = phi_s(x)^T C phi_s(x')``. For warped runs
 ``z = f(X) + shift + e``, ``e ~ N(0, D)``:
 
 - every draw of f moves by Matheron's rule, ``f(x) + k_s(x, X) (k_s(X, X) + D)^-1 (z - shift - f(X) - e)``, which
@@ -20,7 +20,7 @@ import math
 import torch
 from torch import Tensor
 
-from dtmgp.botorch.members import Members
+from dtmgp.botorch.members import AbstractMembers
 
 JITTER = 1e-10  # of the variance of the process
 
@@ -32,7 +32,12 @@ class Update:
     """
 
     def __init__(
-        self, members: Members, x: Tensor, runs: Tensor, outputs: tuple[int, ...], noise: Tensor | None = None
+        self,
+        members: AbstractMembers,
+        x: Tensor,
+        runs: Tensor,
+        outputs: tuple[int, ...],
+        noise: Tensor | None = None,
     ) -> None:
         self.members, self.outputs = members, outputs
         phi, fixed = members.features(x)
@@ -43,7 +48,7 @@ class Update:
         self.weighted: list[Tensor] = []  # V phi(X), per output (*bx, S, n, m)
         self.coefficients: list[Tensor] = []  # (K + D)^-1 residual, per output (*B, S, R, n)
         for column, o in enumerate(outputs):
-            own = phi * members.spread[:, o]
+            own = members.times_covariance(phi, o)
             covariance = own @ phi.transpose(-1, -2)  # (*bx, S, n, n)
             shift = law.mean[..., o] - f[..., o]  # (*bx, S, R, n)
             variance = law.variance[..., o]

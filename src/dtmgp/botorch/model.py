@@ -10,14 +10,14 @@ from torch import Tensor
 
 from dtmgp.botorch.conditioning import Update
 from dtmgp.botorch.functionals import AbstractFunctional, MeanResponse
-from dtmgp.botorch.members import Members
+from dtmgp.botorch.members import AbstractMembers, DeepMembers, ExactMembers
 from dtmgp.botorch.posterior import FunctionPosterior
 from dtmgp.errors import InputError
 from dtmgp.model import DTMGP
 
 
 class DTMGPModel(Model, FantasizeMixin):
-    """A fitted `DTMGPRegressor` (inputs in its units), or a `DTMGP` module (inputs in the unit cube), for BoTorch.
+    """A fitted `DTMGPRegressor` or `TMGPRegressor` (inputs in its units), or a `DTMGP` module (in the unit cube).
 
     The posterior consists of ``hidden_draws * draws`` functions, drawn once: samples are consistent over calls, and
     differentiable in the inputs. ``functional`` says what of the law of Y(x) they are values of: `MeanResponse()`
@@ -36,7 +36,6 @@ class DTMGPModel(Model, FantasizeMixin):
     """
 
     _supports_cache_root = False
-    deep: DTMGP
     low: Tensor
     width: Tensor
 
@@ -50,25 +49,15 @@ class DTMGPModel(Model, FantasizeMixin):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        module = getattr(fitted, "model_", fitted)
-        if not isinstance(module, DTMGP):
-            raise InputError(
-                "DTMGPModel",
-                got=type(fitted).__name__,
-                expected="a fitted DTMGPRegressor or a DTMGP module",
-                do="call fit(X, y) first",
-            )
         if hidden_draws < 1 or draws < 1 or hidden_draws * draws < 2:
             raise InputError(
                 "DTMGPModel", got=f"{hidden_draws} x {draws} draws", expected="two functions or more"
             )
-        self.deep = module
         self.functional: AbstractFunctional = MeanResponse() if functional is None else functional
-        self.members = Members(module, hidden_draws, draws, seed)
-        self.columns = tuple(range(module.likelihood.outputs))
+        self.members = _members(fitted, hidden_draws, draws, seed)
+        self.columns = tuple(range(self.members.likelihood.outputs))
         cube = getattr(fitted, "cube_", None)
-        dim = module.stack[0].dim - module.latent_inputs
-        like = next(module.parameters())
+        dim, like = self.members.dim, self.members.centre
         low = torch.zeros(dim) if cube is None else torch.as_tensor(cube.low)
         high = torch.ones(dim) if cube is None else torch.as_tensor(cube.high)
         self.register_buffer("low", low.to(like))
@@ -79,8 +68,8 @@ class DTMGPModel(Model, FantasizeMixin):
     # -- what BoTorch asks -------------------------------------------------------------------------------------
     @property
     def likelihood(self) -> torch.nn.Module:
-        """Of the deep model."""
-        return self.deep.likelihood
+        """From processes to runs."""
+        return self.members.likelihood
 
     @property
     def num_outputs(self) -> int:
@@ -156,7 +145,6 @@ class DTMGPModel(Model, FantasizeMixin):
         torch.nn.Module.__init__(same)
         for name in ("functional", "members", "columns"):
             setattr(same, name, getattr(self, name))
-        same.deep = self.deep
         same.register_buffer("low", self.low)
         same.register_buffer("width", self.width)
         same._seen, same._update = None, None
@@ -167,16 +155,16 @@ class DTMGPModel(Model, FantasizeMixin):
     def _condition(self, x: Tensor, y: Tensor, noise: Tensor | None) -> None:
         self._seen = (x, y, noise)
         runs = self._all_outputs(self.functional.run(y))
-        warped = self.deep.likelihood.warp(runs)[..., list(self.columns)]
+        warped = self.members.likelihood.warp(runs)[..., list(self.columns)]
         if noise is not None:  # to first order
-            slope = self.deep.likelihood.warp.log_derivative(runs)[..., list(self.columns)].exp()
+            slope = self.members.likelihood.warp.log_derivative(runs)[..., list(self.columns)].exp()
             noise = noise * slope.square()
         self._update = Update(self.members, self._unit(self.transform_inputs(x)), warped, self.columns, noise)
 
     def _all_outputs(self, y: Tensor) -> Tensor:
         """Columns of the warp that are not there repeat the first one; they are dropped again."""
         places = [
-            self.columns.index(k) if k in self.columns else 0 for k in range(self.deep.likelihood.outputs)
+            self.columns.index(k) if k in self.columns else 0 for k in range(self.members.likelihood.outputs)
         ]
         return y[..., places]
 
@@ -192,7 +180,7 @@ class DTMGPModel(Model, FantasizeMixin):
         weights = None
         if self._update is not None:
             f, weights = self._update(phi, f), self._update.weights
-        law, warp = self.members.law(f), self.deep.likelihood.warp
+        law, warp = self.members.law(f), self.members.likelihood.warp
         if isinstance(noise, bool) and noise:
             values = self.functional.observed(warp.inverse(self.members.runs(law)))
         else:
@@ -203,6 +191,21 @@ class DTMGPModel(Model, FantasizeMixin):
             draw = torch.randn(values.shape[-3:], generator=generator, dtype=values.dtype)
             values = values + noise.to(values).unsqueeze(-3).sqrt() * draw
         return values, weights
+
+
+def _members(fitted: Any, hidden_draws: int, draws: int, seed: int) -> AbstractMembers:
+    """The functions of a model, by its kind."""
+    module = getattr(fitted, "model_", fitted)
+    if isinstance(module, DTMGP):
+        return DeepMembers(module, hidden_draws, draws, seed)
+    if hasattr(fitted, "models_") and hasattr(fitted, "offset_"):
+        return ExactMembers(fitted, hidden_draws, draws, seed)
+    raise InputError(
+        "DTMGPModel",
+        got=type(fitted).__name__,
+        expected="a fitted DTMGPRegressor or TMGPRegressor, or a DTMGP module",
+        do="call fit(X, y) first",
+    )
 
 
 def _joined(before: Tensor, after: Tensor) -> Tensor:
