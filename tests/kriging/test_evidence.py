@@ -127,6 +127,26 @@ def test_evidence_converges_to_the_exact_laplace_process(dim):
     assert errors[3] < (0.05 if dim == 1 else 0.5)
 
 
+@pytest.mark.parametrize("dim", [1, 2])
+def test_predictions_converge_to_those_of_the_exact_laplace_process(dim):
+    rng = np.random.default_rng(0)
+    x, new = rng.random((50, dim)), rng.random((30, dim))
+    y = np.sin(4 * x.sum(axis=1)) + 0.1 * rng.normal(size=50)
+    kernel = Tensor(Laplace(0.8), dim=dim)
+    cross, covariance = kernel(new, x), kernel(x) + 0.05 * np.eye(50)
+    expected = cross @ np.linalg.solve(covariance, y)
+    spread = 1.0 - np.einsum("ij,ji->i", cross, np.linalg.solve(covariance, cross.T))
+    values = Hyperparameters(np.full(dim, 0.8), np.ones(1), 0.05)
+    errors = []
+    for level in (3, 6, 9):
+        evidence = DualEvidence(collapse(x, y), kernel, SparseGrid(dim, level), 0.0)
+        mean, variance = evidence.posterior(values)[1].predict(new, with_variance=True)
+        errors.append([np.abs(mean - expected).max(), np.abs(variance - spread).max()])
+    assert (np.diff(errors, axis=0) < 0).all()
+    # measured 9.6e-4 and 1.5e-3 in one dimension, 6.9e-3 and 7.0e-3 in two, on other inputs
+    assert np.max(errors[-1]) < (0.005 if dim == 1 else 0.02)
+
+
 def test_both_sides_of_the_dense_row_switch_agree():
     rng = np.random.default_rng(3)
     x, y = rng.random((60, 2)), rng.normal(size=60)
