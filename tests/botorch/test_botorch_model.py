@@ -92,9 +92,8 @@ def test_the_one_layer_regressor_is_exact():
     x, more = rng.uniform(size=(30, 2)) * [1, 9], rng.uniform(size=(4, 2)) * [1, 9]
 
     def runs(at):
-        return np.stack([np.sin(5 * at[:, 0]) + at[:, 1], 3 * at[:, 0] ** 2], axis=1) + 0.1 * rng.normal(
-            size=(len(at), 2)
-        )
+        mean = np.stack([np.sin(5 * at[:, 0]) + at[:, 1], 3 * at[:, 0] ** 2], axis=1)
+        return mean + 0.1 * rng.normal(size=mean.shape)
 
     y, y_more = runs(x), runs(more)
     box = [[0, 1], [0, 9]]
