@@ -97,9 +97,9 @@ class Study:
 
     def yaw(self, angle: float, rng: np.random.Generator) -> np.ndarray:
         """Angles of the data set in the band around one that is held out."""
-        steps = round(WIDTH * self.scale.steps / RIGHT_ANGLE)
-        place = rng.integers(steps, size=self.scale.draws)
-        return angle - 0.5 * WIDTH + RIGHT_ANGLE * place / self.scale.steps
+        grid = RIGHT_ANGLE * np.arange(self.scale.steps) / self.scale.steps
+        band = grid[(grid >= angle - 0.5 * WIDTH) & (grid < angle + 0.5 * WIDTH)]
+        return rng.choice(band, size=self.scale.draws)
 
 
 # -- training -------------------------------------------------------------------------------------------------

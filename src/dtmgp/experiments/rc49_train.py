@@ -136,6 +136,8 @@ def run(
 
     if "steps" in only:
         write_csv(output.folder / "rc49_step_times.csv", rc49.step_times(study), output.stated)
+        if len(only) == 1:
+            return
     inspector = rc49.train_inspector(study, state("inspector"))
     output.store("rc49_inspector.npz", half(inspector))
     judges = rc49.Judges(study, inspector)
