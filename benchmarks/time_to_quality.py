@@ -40,13 +40,13 @@ ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "experiments" / "results" / "time_to_quality.csv"
 EPOCHS_OUT = ROOT / "experiments" / "results" / "time_per_epoch.csv"
 TASKS = ("network-means-20", "network-single-4")
-MARKS = {"network-means-20": (10.0, 30.0, 60.0, 120.0, 300.0), "network-single-4": (10.0, 30.0, 60.0, 120.0)}
+MARKS = {"network-means-20": (10.0, 30.0, 60.0, 120.0, 300.0), "network-single-4": (10.0, 30.0, 60.0)}
 SLICE = 5.0  # seconds of one turn
 # contestant -> models; those with steps are one model scored at marks, the others complete fits
 CONTESTANTS: dict[str, dict[str, tuple[str, ...]]] = {
     "deep-gp": {
         "network-means-20": ("peers:DeepGP(learning_rate=0.03, decay_steps=2500)",),
-        "network-single-4": ("peers:DeepGP(learning_rate=0.03, decay_steps=1000, log_outputs=True)",),
+        "network-single-4": ("peers:DeepGP(learning_rate=0.03, decay_steps=500, log_outputs=True)",),
     },
     "default": {
         "network-means-20": ("default",),
