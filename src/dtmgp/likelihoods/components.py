@@ -65,6 +65,16 @@ class AbstractComponents(abc.ABC):
         mean, spread = self.mean, self.variance.clamp(min=0.0).sqrt()
         return (mean - 10.0 * spread).amin(0) - 1e-6, (mean + 10.0 * spread).amax(0) + 1e-6
 
+    def quantile(self, level: float) -> Tensor:
+        """``z`` with ``cdf(z) = level`` for each component of a continuous law; here by bisection."""
+        spread = self.variance.sqrt()
+        low, high = self.mean - 30 * spread, self.mean + 30 * spread
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            below = self.cdf(middle) < level
+            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+        return 0.5 * (low + high)
+
     @abc.abstractmethod
     def draw(self, generator: torch.Generator | None = None) -> Tensor:
         """One draw each; differentiable in the parameters if ``reparametrised``."""
@@ -139,6 +149,11 @@ class StudentTComponents(AbstractComponents):
     def cdf(self, y: Tensor) -> Tensor:
         """By SciPy: no gradient."""
         return _numpy(special.stdtr, self.degrees.expand_as(self.loc), (y - self.loc) / self.scale)
+
+    def quantile(self, level: float) -> Tensor:
+        """By SciPy, once per number of degrees."""
+        standard = _numpy(special.stdtrit, self.degrees, torch.full_like(self.degrees, level))
+        return self.loc + self.scale * standard
 
     @property
     def mean(self) -> Tensor:
