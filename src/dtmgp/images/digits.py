@@ -11,15 +11,18 @@ from dtmgp.random import RandomState, as_generator
 
 
 class Turned(NamedTuple):
-    """``images`` (N, 16, 16) in [0, 1], the angle ``labels`` in [0, 90) degrees, the digit ``types``."""
+    """``images`` (N, 16, 16) in [0, 1], ``labels`` the angle in [0, 90) degrees, the digit ``types``."""
 
     images: Float[np.ndarray, "N 16 16"]
     labels: Float[np.ndarray, " N"]
     types: Int[np.ndarray, " N"]
 
 
-def rotated_digits(count: int = 5000, random_state: RandomState = None) -> Turned:
-    """``count`` digits drawn from the 1,797 of `sklearn.datasets.load_digits`, each turned by its own angle.
+def rotated_digits(
+    count: int = 5000, random_state: RandomState = None, yaw: Float[np.ndarray, " N"] | None = None
+) -> Turned:
+    """``count`` digits drawn from the 1,797 of `sklearn.datasets.load_digits`, turned by multiples of half a degree
+    drawn at random, or by ``yaw``.
 
     The 8 x 8 images are enlarged twice and turned by cubic splines in one step, around their centre.
 
@@ -32,7 +35,7 @@ def rotated_digits(count: int = 5000, random_state: RandomState = None) -> Turne
     rng = as_generator(random_state)
     source = load_digits()
     which = rng.integers(len(source.images), size=count)
-    labels = rng.uniform(0.0, 90.0, size=count)
+    labels = rng.integers(180, size=count) / 2.0 if yaw is None else np.asarray(yaw, dtype=float)
     images = np.empty((count, 16, 16), np.float32)
     for number, (index, angle) in enumerate(zip(which, np.radians(labels), strict=True)):
         cos, sin = np.cos(angle), np.sin(angle)
