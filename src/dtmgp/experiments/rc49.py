@@ -33,6 +33,7 @@ from dtmgp.inference.trainer import Settings, Training
 from dtmgp.simulators.rotated_chairs import RotatedChairs, grey
 
 OURS = "LatentClassDTMGP"
+NEAR = 2.5  # degrees: training images that a generated one may be a copy of
 Row = dict[str, Value]
 
 
@@ -227,23 +228,18 @@ def draw(model: nn.Module, yaw: Tensor, generator: torch.Generator) -> Tensor:
 
 
 class Judges:
-    """The juries of all angles; made once."""
+    """The juries of all angles; made once. They compare with training images of near angles, held as bytes."""
 
-    def __init__(self, study: Study, inspector: Inspector, rows: int | None = None) -> None:
+    def __init__(self, study: Study, inspector: Inspector) -> None:
         self.study = study
-        count = len(study.training.yaw)
-        chosen = (
-            torch.arange(count) if rows is None or rows >= count else torch.arange(0, count, count // rows)
-        )
-        yaw = study.training.yaw[chosen.numpy()]
         self.juries: list[tuple[float, Jury, Tensor, Tensor]] = []
         for angle in study.scale.angles:
             first, where = study.truth(angle, 0)
             second, other = study.truth(angle, 1)
-            # a copy of a training image would be one of a near angle
-            near = chosen[torch.from_numpy(np.abs(yaw - angle) < 6.0)]
-            known = study.training.read(near).to(study.device)
-            self.juries.append((angle, Jury(inspector, first, second, known, where), second, other))
+            rows = torch.from_numpy(np.flatnonzero(np.abs(study.training.yaw - angle) < NEAR))
+            known = [(255 * study.training.read(part)).round().to(torch.uint8) for part in rows.split(2048)]
+            jury = Jury(inspector, first, second, torch.cat(known).to(study.device), where)
+            self.juries.append((angle, jury, second, other))
 
     def floor(self) -> Iterator[Row]:
         """Truth against truth."""

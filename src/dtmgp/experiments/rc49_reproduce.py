@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -38,11 +39,20 @@ def reproduce_rc49(out: Path, full: bool, command: str, say: Callable[[str], Non
         study = rc49.Study(scale, FileSource(data, rows), device, SEED, say)
         run(study, Output(out, origin(command, SEED)), checkpoints=out / "checkpoints")
     lines = describe(read_csv(out / "rc49_scores.csv").rows)
+    lines.append(f"largest memory of this process: {peak_memory():.1f} GiB")
     try:
         lines += ["", *(f"written: {path}" for path in draw_all(out, out))]
     except InputError as error:
         lines.append(str(error))
     return lines
+
+
+def peak_memory() -> float:
+    """GiB that the process held at most so far."""
+    import resource
+
+    unit = 2**30 if sys.platform == "darwin" else 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
 def describe(rows: Sequence[rc49.Row]) -> list[str]:

@@ -50,11 +50,12 @@ def spread(a: Tensor) -> float:
     return float(_apart(a, a)) * len(a) / (len(a) - 1)
 
 
-def nearest(a: Tensor, known: Tensor, block: int = 8192) -> Tensor:
-    """Distance (n,) of every row to the nearest known one."""
+def nearest(a: Tensor, known: Tensor, block: int = 2048) -> Tensor:
+    """Distance (n,) of every row to the nearest known one; known images may be bytes."""
     found = torch.full((len(a),), torch.inf, device=a.device)
     for part in known.split(block):
-        found = torch.minimum(found, torch.cdist(a, part.to(a)).amin(1))
+        there = part.to(a) / 255 if part.dtype == torch.uint8 else part.to(a)
+        found = torch.minimum(found, torch.cdist(a, there).amin(1))
     return found
 
 
