@@ -128,7 +128,7 @@ def test_the_stated_error_of_log_prob_is_that_of_other_draws():
     from dtmgp.estimators.predictive import PredictiveLaw
 
     est, x, y = fitted("deep")
-    found, error = est.log_prob(x, y, return_error=True)
+    _, error = est.log_prob(x, y, return_error=True)
     assert (error > 0).all()
     others = []
     for seed in range(8):

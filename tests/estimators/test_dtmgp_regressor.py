@@ -282,6 +282,11 @@ def test_classes():
     assert np.allclose(found.sum(axis=1), 1.0)
     assert np.mean(found.argmax(axis=1) == y) > 0.8
     assert set(np.unique(est.sample_y(x, 10, 0))) <= {0.0, 1.0, 2.0}
+    functions = est.sample_functions(x, 5, 0)
+    assert functions.shape == (200, 3, 5)
+    assert np.allclose(functions.sum(axis=1), 1.0)
+    assert est.moment_gradients(x)[0].shape == (200, 3, 2)
+    assert np.isfinite(est.predict_quantiles(x, 0.5)).all()
 
 
 def test_pickles_predict_the_same_bits():

@@ -74,7 +74,7 @@ def save_deep(est: DTMGPRegressor, path: str | os.PathLike[str]) -> None:
         "likelihood": describe_likelihood(est.model_.likelihood),
         "seed": est._seed,
         "reason": est.reason_,
-        "start": None if start is None else {**dataclasses.asdict(start), "noise": start.noise.tolist()},
+        "start": None if start is None else _describe_start(start),
     }
     arrays = {"low": est.cube_.low, "high": est.cube_.high}
     arrays["trace"] = np.array([list(line) for line in est.trace_], dtype=np.float64).reshape(-1, 7)
@@ -90,6 +90,20 @@ def save_deep(est: DTMGPRegressor, path: str | os.PathLike[str]) -> None:
 def load_deep(kind: type[DTMGPRegressor], path: str | os.PathLike[str]) -> DTMGPRegressor:
     """The regressor of a model file, ready to predict."""
     config, arrays = read_model(path, KIND)
+    try:
+        return _from(kind, config, arrays, path)
+    except InputError:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise _foreign(path) from error
+
+
+def _from(
+    kind: type[DTMGPRegressor],
+    config: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+    path: str | os.PathLike[str],
+) -> DTMGPRegressor:
     given = config["given"]
     est = kind(
         hidden_widths=None if given["hidden_widths"] is None else tuple(given["hidden_widths"]),
@@ -158,6 +172,12 @@ def _load_state(
     if {n: v.numel() for n, v in own.items()} != {n: a.size for n, a in stored.items()}:
         raise _foreign(path)
     module.load_state_dict({n: torch.from_numpy(stored[n]).view(own[n].shape) for n in own})
+
+
+def _describe_start(start: Found) -> dict[str, Any]:
+    """Its numbers; the leverages serve the training only."""
+    plain = {f.name: getattr(start, f.name) for f in dataclasses.fields(start) if f.name != "leverage"}
+    return {**plain, "noise": start.noise.tolist()}
 
 
 def _foreign(path: str | os.PathLike[str]) -> InputError:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from dtmgp.estimators.lattice import Lattice
 from dtmgp.layers import Gaussian
+from dtmgp.likelihoods import Categorical
 from dtmgp.model import DTMGP, Mixture
 
 Array = np.ndarray
@@ -31,6 +32,8 @@ class PredictiveLaw:
         like = next(model.parameters())
         self.noise = model.shared_noise(samples, like, seed)
         self.width = model.likelihood.outputs
+        # of means: a probability for each class
+        self.columns = model.likelihood.width if isinstance(model.likelihood, Categorical) else self.width
 
     def _parts(self, x: Float[Array, "n d"], times: int = 1) -> Iterator[tuple[slice, Mixture]]:
         latent, hidden, output = self.model.noise_widths
@@ -49,7 +52,7 @@ class PredictiveLaw:
             for _, law in self._parts(x):
                 mean, variance = law.mean_and_variance()
                 found.append((mean.cpu().numpy(), variance.clamp(min=0.0).sqrt().cpu().numpy()))
-        means, stds = zip(*found) if found else ([np.empty((0, self.width))], [np.empty((0, self.width))])
+        means, stds = zip(*found) if found else ([np.empty((0, self.columns))], [np.empty((0, self.columns))])
         return np.concatenate(means), np.concatenate(stds)
 
     def moment_gradients(self, x: Float[Array, "n d"]) -> tuple[Array, Array]:
@@ -140,7 +143,7 @@ class PredictiveLaw:
         """Mean responses ``E(Y(x) | weights)`` of weights drawn once each: (n, W, S)."""
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         like = next(self.model.parameters())
-        found = np.empty((len(x), self.width, count))
+        found = np.empty((len(x), self.columns, count))
         with torch.no_grad():
             for begin in range(0, count, FUNCTIONS):
                 some = slice(begin, min(begin + FUNCTIONS, count))
