@@ -55,6 +55,7 @@ def test_sums_over_subsets_of_coordinates_small(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(4))
 def test_a_hundred_sums_over_subsets_of_coordinates(block):
+    # measured over all: R^-1 4.8e-11, features 4.5e-13, R^-T K R^-1 - I 1.8e-11
     for seed in range(25 * block, 25 * (block + 1)):
         check(random_sum(seed))
 
