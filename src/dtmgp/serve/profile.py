@@ -18,7 +18,7 @@ from dtmgp.serve.requests import ProfileRequest, point_from
 from dtmgp.serve.served import ServedModel
 
 Array = np.ndarray
-SCORES = np.linspace(-3.5, 3.5, 85)  # normal scores of the quantiles that the density is made of
+SCORES = np.linspace(-3.5, 3.5, 71)  # normal scores of the quantiles that the density is made of
 BUDGET = 0.035  # seconds of the model per picture
 FEWEST, MOST = 9, 41  # points per curve
 DIGITS = 7  # of numbers that are only drawn
@@ -37,12 +37,13 @@ class Profiler:
     def __init__(self, served: ServedModel, points: int | None = None) -> None:
         self.served = served
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="dtmgp-profile")
+        self.inner = True  # whether the band of half of all runs is drawn
         self.points = self._affordable() if points is None else points
         low, high = served.typical()
         self.low, self.high = low, high
 
     def _affordable(self) -> int:
-        """Odd, so that the middle of the range is among them."""
+        """Odd, so that the middle of the range is among them. A model that is too slow loses the inner band."""
         box = self.served.box
         x = np.repeat(0.5 * (box.low + box.high)[None], box.dim * FEWEST, axis=0)
         seconds = []
@@ -51,14 +52,18 @@ class Profiler:
             self._law(x, 0.9, Deadline(600.0))
             seconds.append(time.perf_counter() - start)
         wanted = BUDGET / max(min(seconds[1:]), 1e-9) * FEWEST
+        self.inner = wanted >= FEWEST
         return int(np.clip(wanted // 2 * 2 + 1, FEWEST, MOST))
 
     def _law(self, x: Float[Array, "n d"], coverage: float, deadline: Deadline) -> tuple[Array, Array]:
-        """Mean (n, W), and quantiles (n, W, 4): ends of the interval, and of its inner half."""
+        """Mean (n, W), and quantiles (n, W, 4): ends of the interval, and of half of all runs if these are drawn."""
         tail = 0.5 - coverage / 2
-        means = self._pool.submit(self.served.in_parts, self.served.model.predict, x, deadline)  # on the other core
-        quantiles = self.served.quantiles(x, [tail, 0.25, 0.75, 1.0 - tail], deadline)
-        return means.result()[0].reshape(len(x), -1), quantiles.reshape(len(x), -1, 4)
+        levels = [tail, 0.25, 0.75, 1.0 - tail] if self.inner else [tail, 1.0 - tail]
+        means = self._pool.submit(
+            self.served.in_parts, self.served.model.predict, x, deadline
+        )  # on the other core
+        quantiles = self.served.quantiles(x, levels, deadline)
+        return means.result()[0].reshape(len(x), -1), quantiles.reshape(len(x), -1, len(levels))
 
     def output(self, number: int) -> int:
         """A number of an output that exists."""
@@ -79,6 +84,7 @@ class Profiler:
         density = self._pool.submit(self.density, at, output)
         mean, quantiles = (part[:, output] for part in self._law(rows, request.coverage, deadline))
         std = served.moments(at[None], deadline)[1].reshape(-1)[output]
+        bands = ("low", "low50", "high50", "high") if self.inner else ("low", "high")
         curves = []
         for j in range(box.dim):
             part = slice(1 + j * self.points, 1 + (j + 1) * self.points)
@@ -86,10 +92,7 @@ class Profiler:
                 {
                     "x": shown(ticks[:, j]),
                     "mean": shown(mean[part]),
-                    **{
-                        name: shown(quantiles[part, k])
-                        for k, name in enumerate(("low", "low50", "high50", "high"))
-                    },
+                    **{name: shown(quantiles[part, k]) for k, name in enumerate(bands)},
                 }
             )
         return {
@@ -102,7 +105,7 @@ class Profiler:
                     ("mean", mean[0]),
                     ("std", std),
                     ("low", quantiles[0, 0]),
-                    ("high", quantiles[0, 3]),
+                    ("high", quantiles[0, -1]),
                 )
             },
             "density": density.result(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import signal
 import socket
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Callable, Generator
 from datetime import UTC, datetime
 
 import uvicorn
+from threadpoolctl import threadpool_limits
 
 from dtmgp.errors import InputError
 from dtmgp.serve.app import create_app
@@ -115,6 +117,7 @@ def serve(
         set_logging()
         listener.listen(128)
         started(url_of(policy, listener))
-        Server(config).run(sockets=[listener])
+        with threadpool_limits(limits=max(1, (os.cpu_count() or 1) // policy.concurrency)):
+            Server(config).run(sockets=[listener])
     finally:
         listener.close()

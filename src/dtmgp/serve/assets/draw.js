@@ -36,7 +36,7 @@ function profilePicture(curve, input, here, now, range, width, height) {
     `<text x="${left - 5}" y="${(y(t) + 3.5).toFixed(1)}" text-anchor="end">${short(t)}</text>`).join("");
   const spot = x(here).toFixed(1);
   return `${ticks}<polygon class="band90" points="${area("low", "high")}"/>
-    <polygon class="band50" points="${area("low50", "high50")}"/>
+    ${curve.low50 ? `<polygon class="band50" points="${area("low50", "high50")}"/>` : ""}
     <polyline class="mean" points="${path("mean").join(" ")}"/>
     <line class="here" x1="${spot}" x2="${spot}" y1="${top}" y2="${bottom}"/>
     <circle class="dot" cx="${spot}" cy="${y(now).toFixed(1)}" r="4"/>
