@@ -7,15 +7,17 @@ import dataclasses
 import logging
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from sklearn.mixture import GaussianMixture
 
+from dtmgp.estimators.tmgp import TMGPRegressor
 from dtmgp.grids import AbstractGrid, SparseGrid
 from dtmgp.inference import AbstractObjective, Runs
+from dtmgp.inference.freeze import fixed_location, has_shape
 from dtmgp.inference.gauss_newton import Found, GaussNewton, gauss_newton_start
 from dtmgp.inference.trainer import Callback, Settings, Training, copy_state, train
 from dtmgp.inference.validation import negative_log_density
@@ -28,7 +30,7 @@ from dtmgp.likelihoods import (
     MixtureOfNormals,
     StudentT,
 )
-from dtmgp.model import DTMGP
+from dtmgp.model import DTMGP, ModelNoise
 from dtmgp.model.architecture import deep_model
 
 log = logging.getLogger("dtmgp")
@@ -36,7 +38,9 @@ Kernel = AbstractLineKernel | Tensor | Additive
 WITH_LOCATION = (GaussianLikelihood, HeteroscedasticGaussian, StudentT, MixtureOfNormals)
 MOST_FEATURES = 700  # of the last layer by default: the start costs O(n m^2)
 HIDDEN_FEATURES = 60  # of hidden layers, beside their linear mean
-EXTRA_WIDTH = 11  # units beyond the inputs, tried if the evidence asks for them
+EXTRA_WIDTH = 11  # units beyond the inputs, tried if
+WIDER = 8  # effective parameters per input have been found
+MOST_KRIGING = 2000  # inputs up to which the one-layer model is tried: its cost is that of dense algebra
 SHAPE_ROWS = 10_000  # residuals from which the shape of the noise is taken
 
 
@@ -59,20 +63,24 @@ class Plan:
     seed: int
 
 
-class Stage(NamedTuple):
-    """One run of the training loop: steps and largest learning rate."""
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """One run of the training loop: steps, largest learning rate, and whether the location stays what it is."""
 
     steps: int
     rate: float
+    fixed: bool = True
 
 
-# After a start the first stage is gentle. Longer ones follow while the held-out score still rises by much: laws that
-# are no shift of one shape, such as two branches.
-STAGES = (Stage(300, 0.002), Stage(1600, 0.02), Stage(4800, 0.02))
-UNSTARTED = (Stage(1600, 0.02), Stage(4800, 0.02))
+# After a start the shape of the law is trained, for longer while the held-out score rises by much: laws that are no
+# shift of one shape, such as two branches. Then everything, gently. What does not raise the score is taken back.
+STAGES = (Stage(300, 0.005), Stage(1600, 0.02), Stage(3200, 0.02), Stage(300, 0.002, fixed=False))
+UNSTARTED = (Stage(1600, 0.02, fixed=False), Stage(4800, 0.02, fixed=False))
 WORTH = 0.05  # nats a run that a stage must have gained for another one to follow
 MARGIN = 3.0  # log evidence that a dependence of the location on the inputs must gain over none
 STOPPED = ("interrupted", "stopped by a callback")
+LEAST_KEPT = 0.05  # of 1 - h
+LITTLE = 0.1  # effective parameters per run up to which everything is trained at the end
 PRUNED = 0.02  # prior scale of a location that does not depend on the inputs
 
 
@@ -97,9 +105,9 @@ def largest_level(kernel: Kernel, dim: int, most: int) -> int:
 
 def sparse_size(kernel: Kernel, dim: int, level: int) -> int:
     """Features of an isotropic sparse grid in generalised levels, without building it."""
-    factor = kernel.kernels[0] if isinstance(kernel, Tensor) else kernel
-    state = getattr(factor, "state_size", 1)
-    counts = [[1 << ((g - 1) // state) for g in range(1, level + 1)]] * dim
+    factors = kernel.kernels if isinstance(kernel, Tensor) else [kernel] * dim
+    states = [getattr(factor, "state_size", 1) for factor in factors]
+    counts = [[1 << ((g - 1) // state) for g in range(1, level + 1)] for state in states]
     return SparseGrid(dim, level).weighted_total(counts)
 
 
@@ -143,52 +151,114 @@ def build(
     return model.to(dtype=plan.dtype), levels
 
 
-def start_model(
-    plan: Plan, runs: Runs
-) -> tuple[DTMGP, Found | None, tuple[int, ...], tuple[int | AbstractGrid, ...]]:
-    """Build and start; without given widths, a wider model is tried and taken if its evidence is higher."""
+@dataclasses.dataclass
+class Started:
+    """A model at its start, and the evidence for it."""
+
+    model: DTMGP
+    found: Found | None
+    widths: tuple[int, ...]
+    levels: tuple[int | AbstractGrid, ...]
+
+    @property
+    def evidence(self) -> float:
+        """Log evidence; minus infinity if there is no start."""
+        return -math.inf if self.found is None else self.found.log_evidence
+
+
+def start_model(plan: Plan, runs: Runs) -> Started:
+    """Build and start; without given widths the evidence chooses among shapes of the model.
+
+    These are one hidden layer as wide as the inputs; a wider one, if the first found much; and for small data one
+    layer with the kernel of `TMGPRegressor`.
+    """
     dim, inputs = runs.x.shape[1], len(runs.x)
     own = dim + plan.latent_inputs
     if plan.hidden_widths is not None:
-        options = [plan.hidden_widths]
-    else:
-        options = [(own,), (own + EXTRA_WIDTH,)]
-    best = None
-    for widths in options:
-        model, levels = build(plan, dim, widths, inputs)
-        found = None
-        if isinstance(plan.likelihood, WITH_LOCATION):
-            found = gauss_newton_start(model, runs, GaussNewton())
-        log.info(
-            "widths %s: %s", widths, "no start" if found is None else f"log evidence {found.log_evidence:.1f}"
-        )
-        if best is not None and (
-            found is None or best[1] is None or found.log_evidence <= best[1].log_evidence
-        ):
-            break
-        best = model, found, widths, levels
-        if found is None or found.effective < 8 * own:  # little to be found: no wider model
-            break
-    assert best is not None
+        return _start(plan, runs, plan.hidden_widths)
+    best = _start(plan, runs, (own,))
+    if best.found is None or best.found.interrupted or plan.levels is not None:
+        return best
+    if best.found.effective >= WIDER * own:
+        best = max(best, _start(plan, runs, (own + EXTRA_WIDTH,)), key=lambda start: start.evidence)
+    single = runs.y.shape[1] == 1 and not plan.latent_inputs and plan.kernel is None and plan.learn_kernel
+    if single and 4 * dim <= inputs <= MOST_KRIGING:
+        best = max(best, _one_layer(plan, runs), key=lambda start: start.evidence)
+    log.info("widths %s: log evidence %.1f", best.widths, best.evidence)
     return best
 
 
-def set_noise(model: DTMGP, runs: Runs, found: Found) -> None:
-    """The level and the shape of the noise from the residuals of the start."""
-    likelihood = model.likelihood
-    noise = found.noise.clamp(min=1e-3).to(likelihood.log_noise)  # type: ignore[arg-type]
+def _start(plan: Plan, runs: Runs, widths: tuple[int, ...]) -> Started:
+    model, levels = build(plan, runs.x.shape[1], widths, len(runs.x))
+    found = None
+    if isinstance(plan.likelihood, WITH_LOCATION):
+        found = gauss_newton_start(model, runs, GaussNewton())
+    return Started(model, found, widths, levels)
+
+
+def _one_layer(plan: Plan, runs: Runs) -> Started:
+    """One layer whose lengthscales and variance maximise the exact evidence; they count as parameters."""
+    dim = runs.x.shape[1]
     with torch.no_grad():
+        z = plan.likelihood.warp(runs.y).double().numpy()[:, 0]
+    group = torch.repeat_interleave(torch.arange(len(runs.x)), runs.counts)
+    box = np.array([[0.0, 1.0]] * dim)
+    kriging = TMGPRegressor(bounds=box, random_state=0).fit(
+        runs.x.double().numpy()[group.numpy()].clip(0.0, 1.0), z
+    )
+    plan = dataclasses.replace(plan, levels=(kriging.level_,))
+    model, levels = build(plan, dim, (), len(runs.x))
+    features = model.stack[0].features
+    with torch.no_grad():
+        features.log_lengthscales[0].copy_(torch.as_tensor(kriging.lengthscales_[0]).log())
+        variances = kriging.models_[0].hyperparameters.variances / kriging.scale_[0] ** 0
+        features.log_variances[0].copy_(torch.as_tensor(float(variances[0])).log())
+    found = gauss_newton_start(model, runs, GaussNewton())
+    if found is not None:
+        found.log_evidence -= 0.5 * (dim + 1) * math.log(len(runs.y))
+    return Started(model, found, (), levels)
+
+
+def mean_path(model: DTMGP, x: torch.Tensor) -> torch.Tensor:
+    """Locations (n, W) without noise in the hidden layers."""
+    latent, hidden, output = model.noise_widths
+    quiet = ModelNoise(
+        x.new_zeros(1, 1, latent), tuple(x.new_zeros(1, 1, w) for w in hidden), x.new_zeros(1, 1, output)
+    )
+    with torch.no_grad():
+        parts = [model(part, noise=quiet).mean[0, :, : model.likelihood.outputs] for part in x.split(4096)]
+    return torch.cat(parts)
+
+
+def left_out(model: DTMGP, runs: Runs, leverage: torch.Tensor | None) -> Runs:
+    """Runs whose distance to the location is that of a fit without them: ``r / (1 - h)``, on the warped scale.
+
+    Residuals of a fit are smaller than errors of predictions. The shape of the law is learned from these runs, so that
+    it is the law of new ones.
+    """
+    if leverage is None:
+        return runs
+    group = torch.repeat_interleave(torch.arange(len(runs.x)), runs.counts)
+    warp = model.likelihood.warp
+    with torch.no_grad():
+        f = mean_path(model, runs.x)[group]
+        kept = (1.0 - leverage.to(f)[group]).clamp(min=LEAST_KEPT)
+        y = warp.inverse(f + (warp(runs.y) - f) / kept)
+    return Runs(runs.x, y, runs.start)
+
+
+def set_noise(model: DTMGP, runs: Runs) -> None:
+    """The level and the shape of the noise from residuals."""
+    likelihood = model.likelihood
+    group = torch.repeat_interleave(torch.arange(len(runs.x)), runs.counts)
+    with torch.no_grad():
+        residual = likelihood.warp(runs.y) - mean_path(model, runs.x)[group]
+        noise = residual.square().mean(0).sqrt().clamp(min=1e-3)
         likelihood.log_noise.copy_(noise.log())  # type: ignore[union-attr, operator]
     if not isinstance(likelihood, MixtureOfNormals):
         return
-    group = torch.repeat_interleave(torch.arange(len(runs.x)), runs.counts)
-    rng = np.random.default_rng(0)
-    rows = torch.from_numpy(np.sort(rng.permutation(len(group))[:SHAPE_ROWS]))
-    used, place = group[rows].unique(return_inverse=True)
-    with torch.no_grad():
-        f = model(runs.x[used], noise=model.shared_noise(1, runs.x)).mean[0, :, : likelihood.outputs]
-        residual = ((likelihood.warp(runs.y[rows]) - f[place]) / noise).double().numpy()
-    for output, column in enumerate(residual.T):
+    rows = np.sort(np.random.default_rng(0).permutation(len(residual))[:SHAPE_ROWS])
+    for output, column in enumerate((residual / noise)[rows].double().numpy().T):
         likelihood.set_shape(output, *shape_of(column, likelihood.components))
 
 
@@ -211,11 +281,8 @@ def shape_of(residual: np.ndarray, components: int) -> tuple[torch.Tensor, torch
     return tuple(torch.as_tensor(part) for part in (weights, centres, widths))  # type: ignore[return-value]
 
 
-def prune_location(model: DTMGP, runs: Runs) -> torch.Tensor:
-    """Make the location one number, as the evidence asks; what shapes the law may still follow the inputs.
-
-    Returns the standard deviation of the warped outputs.
-    """
+def prune_location(model: DTMGP, runs: Runs) -> None:
+    """Make the location one number, as the evidence asks; what shapes the law may still follow the inputs."""
     outputs = model.likelihood.outputs
     last = model.stack[-1]
     with torch.no_grad():
@@ -231,73 +298,90 @@ def prune_location(model: DTMGP, runs: Runs) -> torch.Tensor:
             if isinstance(layer.mean, LinearMean):
                 layer.mean.prior_std.fill_(PRUNED)
                 layer.mean.matrix.copy_(layer.mean.start)
-        return z.std(0)
 
 
-def stages_of(plan: Plan, inputs: int, started: bool) -> list[Settings]:
-    """The stages in epochs; one stage of the user's own if he gave epochs or a rate."""
+def stages_of(plan: Plan, inputs: int, start: Found | None) -> list[Stage]:
+    """The stages; one stage of the user's own if he gave epochs or a rate."""
+    if plan.max_epochs is not None or plan.learning_rate is not None:
+        return [Stage(UNSTARTED[0].steps, plan.learning_rate or (0.002 if start else 0.02), False)]
+    if start is None:
+        return list(UNSTARTED)
+    share = min(1.0, (inputs + 50) / 500)
+    stages = [dataclasses.replace(stage, steps=int(stage.steps * share)) for stage in STAGES]
+    # what has used up much of the data would be judged by inputs that it knows
+    mean = 0.0 if start.leverage is None else float(start.leverage.mean())
+    return [stage for stage in stages if stage.fixed or mean < LITTLE]
+
+
+def settings_of(plan: Plan, stage: Stage, inputs: int) -> Settings:
+    """A stage in epochs."""
     batch = plan.batch_size or int(min(max(inputs / 16, 64), 1000))
     steps = max(1, -(-inputs // batch))
-    chosen = STAGES if started else UNSTARTED
-    if plan.max_epochs is not None or plan.learning_rate is not None:
-        first = chosen[0]
-        epochs = plan.max_epochs or _epochs(first, steps)
-        return [Settings(epochs=epochs, batch_size=batch, learning_rate=plan.learning_rate or first.rate)]
-    return [Settings(_epochs(stage, steps), batch, stage.rate) for stage in chosen]
-
-
-def _epochs(stage: Stage, steps: int) -> int:
-    return max(8, min(stage.steps // steps, 300))
+    epochs = plan.max_epochs or max(8, min(stage.steps // steps, 300))
+    return Settings(epochs, batch, stage.rate)
 
 
 def fit_deep(
     plan: Plan,
     runs: Runs,
-    validation: Runs | None,
+    held_out: Sequence[int] | torch.Tensor,
     *,
     callbacks: Sequence[Callback] = (),
     checkpoint: str | Path | None = None,
     fingerprint: str = "",
 ) -> Fitted:
-    """Start, shape the noise, train in stages."""
-    model, found, widths, levels = start_model(plan, runs)
+    """Start from all runs, shape the noise, train in stages with the inputs numbered ``held_out`` as judges."""
+    start = start_model(plan, runs)
+    model, found = start.model, start.found
+    shaped = runs
     if found is not None:
         if found.log_evidence < found.null_evidence + MARGIN:
-            found.noise = prune_location(model, runs).double()
+            prune_location(model, runs)
+            found.leverage = None
             log.info("the evidence is for a location that does not depend on the inputs")
-        set_noise(model, runs, found)
-    model = model.to(plan.device)
-    runs = Runs(*(part.to(plan.device) for part in runs))
-    generator = torch.Generator().manual_seed(plan.seed)
-    done: list[Training] = []
+        shaped = left_out(model, runs, found.leverage)
+        set_noise(model, shaped)
+    fitted = Fitted(model.to(plan.device), [], found, start.widths, start.levels)
     if found is not None and found.interrupted:
-        return Fitted(model, done, found, widths, levels)
-    score = math.inf
-    if validation is not None:
-        validation = Runs(*(part.to(plan.device) for part in validation))
-        score = negative_log_density(model, validation)
-    for number, settings in enumerate(stages_of(plan, len(runs.x), found is not None)):
-        path = None if checkpoint is None else f"{checkpoint}.{number + 1}" if number else checkpoint
-        before, kept = score, copy_state(model)
-        training = train(
-            model,
-            runs,
-            plan.objective,
-            settings,
-            generator=generator,
-            validation=validation,
-            score=negative_log_density,
-            callbacks=callbacks,
-            checkpoint=path,
-            fingerprint=fingerprint,
-        )
-        done.append(training)
-        if validation is None or not training.best_state:
+        return fitted
+    judges = torch.as_tensor(held_out, dtype=torch.long)
+    others = torch.ones(len(runs.x), dtype=torch.bool)
+    others[judges] = False
+    score, enough = math.inf, True
+    generator = torch.Generator().manual_seed(plan.seed)
+    for number, stage in enumerate(stages_of(plan, len(runs.x), found)):
+        if stage.fixed and not (enough and has_shape(model)):
+            continue
+        used = shaped if stage.fixed else runs
+        learn = _to(used.take(torch.nonzero(others)[:, 0]), plan.device)
+        validation = _to(used.take(judges), plan.device) if len(judges) else None
+        if validation is not None and not (number and stage.fixed):
+            score = negative_log_density(model, validation)
+        kept = copy_state(model)
+        with fixed_location(model) if stage.fixed else nullcontext():
+            training = train(
+                model,
+                learn,
+                plan.objective,
+                settings_of(plan, stage, len(learn.x)),
+                generator=generator,
+                validation=validation,
+                score=negative_log_density,
+                callbacks=callbacks,
+                checkpoint=f"{checkpoint}.{number + 1}" if checkpoint and number else checkpoint,
+                fingerprint=fingerprint,
+            )
+        fitted.stages.append(training)
+        if training.reason in STOPPED or validation is None or not training.best_state:
             break
-        score = training.best_score
-        log.info("stage %d: held-out score %.4f after %.4f", number + 1, score, before)
-        if not score < before:
+        log.info("stage %d: held-out score %.4f after %.4f", number + 1, training.best_score, score)
+        enough = score - training.best_score > WORTH
+        if training.best_score < score:
+            score = training.best_score
+        else:
             model.load_state_dict(kept)
-        if training.reason in STOPPED or not before - score > WORTH:
-            break
-    return Fitted(model, done, found, widths, levels)
+    return fitted
+
+
+def _to(runs: Runs, device: torch.device) -> Runs:
+    return Runs(*(part.to(device) for part in runs))

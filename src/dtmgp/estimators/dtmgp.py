@@ -151,11 +151,11 @@ class DTMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         likelihood.check_targets(targets)
         plan = resolve(self, likelihood, seed)
         runs = Runs.group(scaled, targets, dtype=plan.dtype)
-        learn, held_out = _split(runs, self.validation_fraction, seed)
+        held_out = _held_out(len(runs.x), self.validation_fraction, seed)
         with report_progress(self.verbose) as watch:
             fitted = fit_deep(
                 plan,
-                learn,
+                runs,
                 held_out,
                 callbacks=[*self.callbacks, *watch],
                 checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
@@ -249,8 +249,7 @@ class DTMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     ) -> Float[Array, "..."]:
         """Mean responses with all weights drawn once per sample, consistent across X: (n, S) or (n, W, S)."""
         x = self._check(X)
-        draws = self._law.functions(x, _count(n_samples), as_generator(random_state))
-        return draws[:, 0] if self._flat_output else draws
+        return self._shape(self._law.functions(x, _count(n_samples), as_generator(random_state)))
 
     def log_prob(self, X: Any, y: npt.ArrayLike, return_error: bool = False) -> Any:
         """Log predictive density per row, joint over outputs (log probability for whole numbers), in units of y.
@@ -271,7 +270,7 @@ class DTMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         x = self._check(X)
         pair = self._law.moment_gradients(x)
         width = self.cube_.high - self.cube_.low
-        mean, std = (part[:, 0] / width if self._flat_output else part / width for part in pair)
+        mean, std = (self._shape(part / width) for part in pair)
         return mean, std
 
     def _check(self, X: Any) -> Float[Array, "n d"]:
@@ -279,7 +278,7 @@ class DTMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_columns(X)
         return self.cube_.scale(validate_data(self, X, reset=False, dtype=np.float64))
 
-    def _shape(self, values: Float[Array, "n w"]) -> Array:
+    def _shape(self, values: Float[Array, "n w ..."]) -> Array:
         return values[:, 0] if self._flat_output and values.shape[1] == 1 else values
 
     def _outputs(self, y: npt.ArrayLike, rows: int) -> Float[Array, "n W"]:
@@ -298,10 +297,8 @@ def _count(n_samples: Any) -> int:
     return int(n_samples)
 
 
-def _split(runs: Runs, fraction: float, seed: int) -> tuple[Runs, Runs | None]:
-    """Runs to learn from and runs held out, by distinct input."""
-    count = round(fraction * len(runs.x))
-    if count < 1 or len(runs.x) < FEWEST_HELD_OUT:
-        return runs, None
-    order = torch.as_tensor(np.random.default_rng([seed, 3]).permutation(len(runs.x)))
-    return runs.take(order[count:].sort().values), runs.take(order[:count].sort().values)
+def _held_out(inputs: int, fraction: float, seed: int) -> torch.Tensor:
+    """Numbers of the distinct inputs that judge the training."""
+    count = 0 if inputs < FEWEST_HELD_OUT else round(fraction * inputs)
+    order = np.random.default_rng([seed, 3]).permutation(inputs)
+    return torch.as_tensor(np.sort(order[:count]))

@@ -56,6 +56,9 @@ class Found:
     log_evidence: float
     null_evidence: float  # of outputs that do not depend on the inputs
     interrupted: bool = False
+    leverage: Tensor | None = (
+        None  # (n, W) of one run at each input: r / (1 - h) is its leave-one-out residual
+    )
 
 
 class _Means:
@@ -192,12 +195,16 @@ def gauss_newton_start(model: DTMGP, runs: Runs, settings: GaussNewton) -> Found
         return None
     with torch.no_grad():
         data = _Means(runs, model.likelihood.warp(runs.y).double())
+    every = data.x
     if len(data.x) > settings.most_inputs:
         chosen = torch.linspace(0, len(data.x) - 1, settings.most_inputs).long()
         data.x, data.count, data.mean = data.x[chosen], data.count[chosen], data.mean[chosen]
         share = float(data.count.sum()) / data.runs
         data.runs, data.within = int(data.count.sum()), data.within * share
-    return _Solver(_Path(model, outputs), data, settings).run()
+    solver = _Solver(_Path(model, outputs), data, settings)
+    found = solver.run()
+    found.leverage = solver.leverage(every)
+    return found
 
 
 class _Solver:
@@ -209,7 +216,8 @@ class _Solver:
         self.weights[-1].zero_()
         centre = (data.mean * data.count[:, None]).sum(0) / data.count.sum()
         self.weights[-1][path.layers[-1].features.size] = centre
-        self.noise = self._spread(self.path(data.x, self.weights)) / data.runs
+        self.f = self.path(data.x, self.weights)
+        self.noise = self._spread(self.f) / data.runs
         self.damping = 1.0
         self.effective, self.steps, self.evidence = 0.0, 0, -math.inf
 
@@ -276,7 +284,8 @@ class _Solver:
         except KeyboardInterrupt:
             interrupted = True
         gram, _, f = self._normal_equations()
-        evidence = max(self.evidence, self._log_evidence(gram, self._prior(), f))
+        prior = self._prior()
+        evidence = max(self.evidence, self._log_evidence(self._factor(gram, prior), prior, f))
         self._write(gram)
         return Found(self.noise.sqrt(), self.effective, self.steps, evidence, null, interrupted)
 
@@ -285,17 +294,40 @@ class _Solver:
         for step in range(self.settings.steps):
             gram, right, f = self._normal_equations()
             prior = self._prior()
+            factor = self._factor(gram, prior)
             if step > 2:
-                found = self._log_evidence(gram, prior, f)
+                found = self._log_evidence(factor, prior, f)
                 waited = 0 if found > self.evidence + self.settings.tolerance * self.data.runs else waited + 1
                 self.evidence = max(self.evidence, found)
                 if waited >= self.settings.patience:
                     break
             distance = [w - c for w, c in zip(self.weights, self.path.centres)]
-            if not self._step(gram, right - prior * self._pack(distance), prior):
+            if not self._step(gram, right - prior * self._pack(distance), prior, f):
                 break
             self.steps = step + 1
-            self._update_scales(gram, prior, step)
+            self._update_scales(factor, prior, step)
+
+    def leverage(self, x: Tensor) -> Tensor | None:
+        """``J_i H^-1 J_i^T / s^2`` at all inputs, (n, W); None where it is below a hundredth on average."""
+        if self.effective < 0.01 * self.data.runs * self.path.outputs:
+            return None
+        gram, _, _ = self._normal_equations()
+        factor = self._factor(gram, self._prior())
+        if factor is None:
+            return None
+        hidden, rows = sum(w.numel() for w in self.weights[:-1]), len(self.weights[-1])
+        found = []
+        for part in torch.arange(len(x)).split(max(64, CHUNK_ENTRIES // max(1, len(gram)))):
+            _, jacobians, basis = self.path.jacobian(x[part], self.weights)
+            columns = []
+            for k, jacobian in enumerate(jacobians):
+                own = torch.zeros(len(gram), len(part), dtype=torch.float64)
+                own[:hidden] = jacobian.T
+                own[hidden + k * rows : hidden + (k + 1) * rows] = basis.T
+                solved = torch.linalg.solve_triangular(factor, own, upper=False)
+                columns.append(solved.square().sum(0) / self.noise[k])
+            found.append(torch.stack(columns, dim=1))
+        return torch.cat(found)
 
     def _null_evidence(self) -> float:
         """Of the mean alone with the bias's prior: the same approximation, without features and slopes."""
@@ -313,18 +345,17 @@ class _Solver:
                 return factor
         return None
 
-    def _log_evidence(self, gram: Tensor, prior: Tensor, f: Tensor) -> float:
+    def _log_evidence(self, factor: Tensor | None, prior: Tensor, f: Tensor) -> float:
         """Laplace's approximation of ``log p(y)`` per output noise and prior, at the present mode."""
-        factor = self._factor(gram, prior)
         if factor is None:
             return -math.inf
         normal = 0.5 * self.data.runs * float(torch.log(2 * math.pi * self.noise).sum())
         volume = 0.5 * float(prior.log().sum()) - float(factor.diagonal().log().sum())
         return volume - normal - self._objective(self.weights, f)
 
-    def _step(self, gram: Tensor, slope: Tensor, prior: Tensor) -> bool:
+    def _step(self, gram: Tensor, slope: Tensor, prior: Tensor, f: Tensor) -> bool:
         """One accepted Levenberg-Marquardt step, or False after ten refusals."""
-        now = self._objective(self.weights, self.path(self.data.x, self.weights))
+        now = self._objective(self.weights, f)
         for _ in range(10):
             matrix = gram.clone()
             matrix.diagonal().add_(prior + self.damping * (prior + self.settings.damping * gram.diagonal()))
@@ -332,20 +363,20 @@ class _Solver:
             if not int(failed):
                 step = torch.cholesky_solve(slope[:, None], factor)[:, 0]
                 tried = [w + s for w, s in zip(self.weights, self._unpack(step))]
-                value = self._objective(tried, self.path(self.data.x, tried))
+                found = self.path(self.data.x, tried)
+                value = self._objective(tried, found)
                 if value < now:
-                    self.weights = tried
+                    self.weights, self.f = tried, found
                     self.damping = max(self.damping / 4, 1e-3)
                     return now - value > 1e-4 * len(slope) or self.damping > 1e-2
             self.damping *= 6
         return False
 
-    def _update_scales(self, gram: Tensor, prior: Tensor, step: int) -> None:
+    def _update_scales(self, factor: Tensor | None, prior: Tensor, step: int) -> None:
         """Noise and prior variances from the effective numbers of parameters; not in the first steps."""
-        f = self.path(self.data.x, self.weights)
-        factor = self._factor(gram, prior)
         if factor is None:
             return
+        f = self.f
         variance = torch.cholesky_inverse(factor).diagonal()
         used = 1.0 - prior * variance
         self.effective = float(used.sum())
