@@ -17,7 +17,7 @@ class QuantileForest:
         self,
         *,
         trees: int = 200,
-        min_leaf: int = 10,
+        min_leaf: int = 20,
         seconds: float | None = None,  # there is nothing to cut: the forest is grown at once
         random_state: int = 0,
         **options: Any,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -27,8 +28,10 @@ from gpytorch.variational import (
     MeanFieldVariationalDistribution,
     VariationalStrategy,
 )
+from scipy.special import logsumexp
 
 from peers.base import AbstractPeer, Mixture, batches
+from peers.mixture_network import split
 
 TEST_BATCH = 500
 
@@ -101,8 +104,12 @@ class _Sigma(GPyTorchDSPP):
 class _Variational(AbstractPeer):
     """Minibatch Adam; the subclasses make model and objective. Ends after ``max_epochs`` passes.
 
-    With ``decay_steps`` the learning rate falls to a fiftieth along a cosine in so many steps, and stays there.
+    With ``decay_steps`` the learning rate falls to a fiftieth along a cosine in so many steps, and stays there. With
+    ``hold_out`` a tenth of the distinct inputs is kept from the training, and predictions are those of the state that
+    was best there, looked at every 50 steps.
     """
+
+    _best: tuple[float, dict[str, Any], dict[str, Any]] | None = None
 
     def __init__(
         self,
@@ -113,9 +120,11 @@ class _Variational(AbstractPeer):
         decay_steps: int | None = None,
         start_noise: float = 0.5,
         max_epochs: int = 1000,
+        hold_out: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(**options)
+        self.hold_out = hold_out
         self.inducing = inducing
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -131,6 +140,11 @@ class _Variational(AbstractPeer):
         inputs, outputs = self.scale(X, y)
         generator = np.random.default_rng(self.random_state)
         torch.manual_seed(self.random_state)
+        held_inputs, held_outputs = inputs[:0], outputs[:0]
+        if self.hold_out:
+            kept, held = split(inputs, generator)
+            held_inputs, held_outputs = inputs[held], outputs[held]
+            inputs, outputs = inputs[kept], outputs[kept]
         rows = np.unique(inputs, axis=0)
         picked = generator.permutation(len(rows))[: self.inducing]
         x, t = (torch.as_tensor(part, dtype=torch.float32) for part in (inputs, outputs))
@@ -140,6 +154,7 @@ class _Variational(AbstractPeer):
         parameters = [*self.model.parameters(), *self.likelihood.parameters()]
         optimiser = torch.optim.Adam(parameters, lr=self.learning_rate)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, self.rate)
+        self._best, step = None, 0
         for _ in range(self.max_epochs):
             for chosen in batches(len(x), self.batch_size, generator):
                 # set each time, because the model may have predicted between two steps
@@ -149,6 +164,9 @@ class _Variational(AbstractPeer):
                 (-self.objective(objective, x[chosen], t[chosen])).backward()
                 optimiser.step()
                 schedule.step()
+                step += 1
+                if self.hold_out and step % 50 == 0:
+                    self.keep(held_inputs, held_outputs)
                 yield
 
     def rate(self, step: int) -> float:
@@ -161,10 +179,36 @@ class _Variational(AbstractPeer):
         """Value on one minibatch."""
         return objective(self.model(x), t)
 
+    def keep(self, inputs: np.ndarray, outputs: np.ndarray) -> None:
+        """Remember the present state if it is the best so far on scaled held-out rows."""
+        weights, means, stds = self.scaled_mixture(inputs)
+        z = (outputs[:, None] - means) / stds
+        score = -float(np.mean(logsumexp(-0.5 * z**2 - np.log(stds), axis=1, b=weights)))
+        if self._best is None or score < self._best[0]:
+            self._best = (
+                score,
+                copy.deepcopy(self.model.state_dict()),
+                copy.deepcopy(self.likelihood.state_dict()),
+            )
+
     def mixture(self, X: np.ndarray) -> Mixture:
+        if self._best is None:
+            return self.scaled_mixture(self.scaling.inputs(X))
+        latest = copy.deepcopy(self.model.state_dict()), copy.deepcopy(self.likelihood.state_dict())
+        self._load(*self._best[1:])
+        found = self.scaled_mixture(self.scaling.inputs(X))
+        self._load(*latest)
+        return found
+
+    def _load(self, model: dict[str, Any], likelihood: dict[str, Any]) -> None:
+        self.model.load_state_dict(model)
+        self.likelihood.load_state_dict(likelihood)
+
+    def scaled_mixture(self, inputs: np.ndarray) -> Mixture:
+        """The predicted law at scaled inputs, of the present state."""
         self.model.eval()
         self.likelihood.eval()
-        x = torch.as_tensor(self.scaling.inputs(X), dtype=torch.float32)
+        x = torch.as_tensor(inputs, dtype=torch.float32)
         state = torch.random.get_rng_state()
         torch.manual_seed(12345)  # the same hidden draws for every call
         with torch.no_grad():
@@ -220,12 +264,15 @@ class DeepGP(_Variational):
 
 
 class DSPP(_Variational):
-    """Deep sigma point process (Jankowiak et al. 2020): 8 sites, beta 0.05, as in GPyTorch's example."""
+    """Deep sigma point process (Jankowiak et al. 2020): 8 sites, beta 0.05, as in GPyTorch's example.
+
+    It over-fits, hence ``hold_out``.
+    """
 
     def __init__(
-        self, *, width: int = 10, sites: int = 8, beta: float = 0.05, inducing: int = 128, **options: Any
+        self, *, width: int = 10, sites: int = 8, beta: float = 0.05, hold_out: bool = True, **options: Any
     ) -> None:
-        super().__init__(inducing=inducing, **options)
+        super().__init__(hold_out=hold_out, **options)
         self.width = width
         self.sites = sites
         self.beta = beta

@@ -19,7 +19,7 @@ class NaturalGradientBoosting(AbstractPeer):
     def __init__(
         self,
         *,
-        learning_rate: float = 0.03,
+        learning_rate: float = 0.01,
         chunk: int = 25,
         max_trees: int = 3000,
         patience: int = 3,
