@@ -153,7 +153,9 @@ def figure(rows: Sequence[dict[str, Value]], target: Path) -> None:
     tasks = list(dict.fromkeys(str(row["task"]) for row in rows))
     models = list(dict.fromkeys(str(row["model"]) for row in rows if row["crps"] is not None))
     columns = min(4, len(tasks))
-    drawing = Figure(figsize=(3.6 * columns, 3.2 * -(-len(tasks) // columns) + 1.0), layout="constrained")
+    drawing = Figure(
+        figsize=(max(9.0, 3.6 * columns), 3.2 * -(-len(tasks) // columns) + 1.0), layout="constrained"
+    )
     FigureCanvasAgg(drawing)
     panels = drawing.subplots(-(-len(tasks) // columns), columns, squeeze=False).ravel()
     for panel in panels[len(tasks) :]:
@@ -178,15 +180,15 @@ def figure(rows: Sequence[dict[str, Value]], target: Path) -> None:
             )
         panel.set(
             xscale="log",
-            yscale="symlog",
             title=task,
             xlabel="training, processor seconds",
             ylabel="CRPS / best - 1",
         )
         panel.set_yscale("symlog", linthresh=1e-3)
+        panel.set_ylim(bottom=-2e-4)
         panel.grid(True, which="major", lw=0.3)
     handles, labels = panels[0].get_legend_handles_labels()
-    drawing.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=7, frameon=False)
+    drawing.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=7, frameon=False)
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f".{target.name}.part")
     drawing.savefig(part, format="png", dpi=110, metadata={"Software": None})
