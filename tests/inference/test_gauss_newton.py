@@ -40,7 +40,7 @@ def one_layer(outputs=1, linear=True, likelihood=None):
 
 
 def design_of(model, x):
-    """Features, bias and, if there is a matrix, inputs: what one layer's weights multiply; and their prior precision."""
+    """Features, bias, inputs if there is a matrix: what the weights of a layer multiply; and their prior precision."""
     layer = model.stack[0]
     phi = layer.features.dense(x).detach()
     linear = hasattr(layer.mean, "matrix")

@@ -47,29 +47,29 @@ class PredictiveLaw:
 
     def moments(self, x: Float[Array, "n d"]) -> tuple[Array, Array]:
         """Mean and standard deviation (n, W)."""
-        found = []
+        means, stds = np.empty(
+            (2, len(x), self.columns)
+        )  # filled in place: small pieces would split the heap
         with torch.no_grad():
-            for _, law in self._parts(x):
+            for part, law in self._parts(x):
                 mean, variance = law.mean_and_variance()
-                found.append((mean.cpu().numpy(), variance.clamp(min=0.0).sqrt().cpu().numpy()))
-        means, stds = zip(*found) if found else ([np.empty((0, self.columns))], [np.empty((0, self.columns))])
-        return np.concatenate(means), np.concatenate(stds)
+                means[part], stds[part] = mean.cpu().numpy(), variance.clamp(min=0.0).sqrt().cpu().numpy()
+        return means, stds
 
     def moment_gradients(self, x: Float[Array, "n d"]) -> tuple[Array, Array]:
         """Gradients of mean and standard deviation in grid coordinates, each (n, W, d)."""
         like = next(self.model.parameters())
-        gradients: list[list[Array]] = [[], []]
+        gradients = np.empty((2, len(x), self.columns, x.shape[1]))
         for begin in range(0, len(x), rows := max(1, ENTRIES // (32 * self.samples))):
-            inputs = torch.as_tensor(x[begin : begin + rows]).to(like).requires_grad_()
+            part = slice(begin, begin + rows)
+            inputs = torch.as_tensor(x[part]).to(like).requires_grad_()
             law = Mixture(self.model.components(inputs, self.noise), self.model.likelihood.warp)
             mean, variance = law.mean_and_variance()
             for values, kept in zip((mean, variance.clamp(min=1e-300).sqrt()), gradients):
-                columns = [
-                    torch.autograd.grad(column.sum(), inputs, retain_graph=True)[0]
-                    for column in values.unbind(-1)
-                ]
-                kept.append(torch.stack(columns, dim=1).cpu().numpy())
-        return np.concatenate(gradients[0]), np.concatenate(gradients[1])
+                for number, column in enumerate(values.unbind(-1)):
+                    slope = torch.autograd.grad(column.sum(), inputs, retain_graph=True)[0]
+                    kept[part, number] = slope.cpu().numpy()
+        return gradients[0], gradients[1]
 
     def quantiles(self, x: Float[Array, "n d"], levels: Float[Array, " q"]) -> Float[Array, "n W q"]:
         """Quantiles of each output."""
