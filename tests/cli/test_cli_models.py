@@ -237,7 +237,7 @@ def test_no_traceback_from_a_real_process(folder):
 
 
 @pytest.mark.parametrize(
-    "command", ["fit", "predict", "sample", "report", "emulate", "reproduce", "bench", "info"]
+    "command", ["fit", "predict", "sample", "report", "emulate", "serve", "reproduce", "bench", "info"]
 )
 def test_every_help_has_an_example(command):
     result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "100"})

@@ -133,11 +133,27 @@ def find_scripts() -> dict[str, Path]:
     )
 
 
-def info(as_json: Json = False) -> None:
-    """Print versions, the folder of compiled code, and the cores that may be used.
+def info(
+    model: Annotated[
+        str | None, typer.Argument(metavar="[MODEL]", help="A model file. Default: this installation.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print what is in a model file; without one: versions, the folder of compiled code, the cores that may be used.
+
+    Example: [bold]dtmgp info queue.dtmgp[/bold]
 
     Example: [bold]dtmgp info --json[/bold]
     """
+    if model is not None:
+        from dtmgp.cli.describing import describe_model, say_model
+
+        found = describe_model(model)
+        if as_json:
+            emit(found)
+        else:
+            say_model(model, found)
+        return
     from importlib.metadata import PackageNotFoundError, version
 
     from dtmgp import __version__

@@ -233,7 +233,7 @@ def numeric_columns(
                 got=f"the text {str(text)[:40]!r} in row {row + 1}",
                 expected="numbers",
                 cause="a category, a name or a unit among the numbers",
-                do="encode it as numbers, or choose the columns: --inputs a,b",
+                do="encode it as numbers, or leave it out: fit --inputs a,b chooses the columns",
             )
         bad = ~np.isfinite(values)
         if bad.any() and not drop_missing:
