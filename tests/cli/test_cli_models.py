@@ -202,6 +202,27 @@ def test_a_table_that_cannot_be_fitted_is_one_line(name, tmp_path, capsys):
     assert not (tmp_path / "m.dtmgp").exists()
 
 
+def test_the_deep_model_from_the_command_line(folder, tmp_path, capsys):
+    small = ["--set", "hidden_widths=[2]", "--set", "levels=[2,2]", "--set", "max_epochs=2"]
+    kinds = [
+        "--set",
+        "kernel=Laplace(lengthscale=3)",
+        "--set",
+        "objective=ELBO",
+        "--set",
+        "likelihood=StudentT()",
+    ]
+    run("fit", folder / "runs.csv", "-t", "wait", *small, *kinds, "--no-refit", "--out", tmp_path / "m.dtmgp")
+    out = capsys.readouterr().out
+    for word in ("model: DTMGPRegressor", "layers: 2 (5 features)", "StudentT", "Gauss-Newton", "epochs"):
+        assert word in out
+    model = load_model(tmp_path / "m.dtmgp")
+    assert repr(model.kernel) == "Laplace(lengthscale=3, variance=1.0)"
+    assert repr(model.objective) == "ELBO(samples=1, kl_weight=1.0)"
+    run("predict", tmp_path / "m.dtmgp", folder / "fresh.csv", "--interval", "0.9")
+    assert len(capsys.readouterr().out.splitlines()) == 61
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -210,6 +231,7 @@ def test_a_table_that_cannot_be_fitted_is_one_line(name, tmp_path, capsys):
         (["fit", "{f}/runs.csv", "-t", "wait", "--model", "huge"], "auto, deep or one-layer"),
         (["fit", "{f}/runs.csv", "-t", "wait", "--model", "one-layer", "--set", "depth=3"], "depth"),
         (["fit", "{f}/runs.csv", "-t", "wait", "--model", "one-layer", "--set", "level=0"], "level"),
+        (["fit", "{f}/runs.csv", "-t", "wait", "--set", "kernel=Laplace(long=3)"], "plain numbers"),
         (["fit", "{f}/runs.csv", "-t", "wait", "--bounds", "load=0:1"], "bounds of load, speed"),
         (["fit", "{f}/runs.csv", *FIT, "--out", "{f}/no/m.dtmgp"], "no folder"),
         (["predict", "{f}/runs.csv", "{f}/fresh.csv"], "another program"),

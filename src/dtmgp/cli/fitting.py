@@ -106,6 +106,8 @@ def fit(
         )
     if not as_json:
         say(f"model: {facts['model']}, fitted in {facts['seconds']:g} s")
+        if hasattr(fitted, "summary"):
+            say(fitted.summary())
         for name, report in reports.items():
             say(f"\n{name}, {'rows of ' + test if test else 'held-out rows'}:\n{report}\n")
     if refit and not learn.all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +23,9 @@ ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="A file that `dt
 TableFile = Annotated[str, typer.Argument(metavar="TABLE", help="CSV or Parquet; - for the standard input.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the model, e.g. level=4. Repeatable."),
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="A parameter of the model: level=4, kernel=Laplace. Repeatable."
+    ),
 ]
 ModelKind = Annotated[
     str, typer.Option("--model", help="auto (deep if torch is installed), deep, or one-layer.")
@@ -54,11 +57,53 @@ def chosen_estimator(kind: str, settings: Sequence[str], seed: int) -> Any:
             raise InputError(
                 f"--set {text}", got=repr(name), expected=f"NAME=VALUE with one of {', '.join(sorted(known))}"
             )
-        try:
-            estimator.set_params(**{name: json.loads(value)})
-        except ValueError:
-            estimator.set_params(**{name: value})
+        estimator.set_params(**{name: setting(value)})
     return estimator
+
+
+def setting(text: str) -> Any:
+    """The value of a text: JSON, or a kernel, likelihood, warp or objective of the library, or else the text itself.
+
+    Nothing is evaluated: names are looked up, and arguments are plain numbers, texts and lists.
+
+    >>> setting("0.5"), setting("[4, 2]"), setting("float64"), setting("Laplace(lengthscale=3.0)")
+    (0.5, [4, 2], 'float64', Laplace(lengthscale=3.0, variance=1.0))
+    """
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    try:
+        node = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return text
+    call = node if isinstance(node, ast.Call) else None
+    name = node if call is None else call.func
+    kind = _library_class(name.id) if isinstance(name, ast.Name) else None
+    if kind is None:
+        return text
+    try:
+        given = [ast.literal_eval(argument) for argument in (call.args if call else [])]
+        named = {str(k.arg): ast.literal_eval(k.value) for k in (call.keywords if call else [])}
+        return kind(*given, **named)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"--set ..={text}", got=str(error), expected=f"arguments of {kind.__name__} in plain numbers"
+        ) from None
+
+
+def _library_class(name: str) -> Any:
+    """A public class that a model takes as a parameter, or None."""
+    from importlib import import_module
+
+    for module in ("dtmgp.kernels", "dtmgp.likelihoods", "dtmgp.inference"):
+        try:
+            package = import_module(module)
+        except ModuleNotFoundError:  # without torch
+            continue
+        if name in package.__all__ and isinstance(getattr(package, name), type):
+            return getattr(package, name)
+    return None
 
 
 def parse_bounds(text: str | None, option: str = "--bounds") -> dict[str, tuple[float, float]] | None:
