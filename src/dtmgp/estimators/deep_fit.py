@@ -40,7 +40,7 @@ MOST_FEATURES = 700  # of the last layer by default: the start costs O(n m^2)
 HIDDEN_FEATURES = 60  # of hidden layers, beside their linear mean
 EXTRA_WIDTH = 11  # units beyond the inputs, tried if
 WIDER = 8  # effective parameters per input have been found
-MOST_KRIGING = 2000  # inputs up to which the one-layer model is tried: its cost is that of dense algebra
+MOST_KRIGING = 1500  # inputs up to which the one-layer model is tried: its cost is that of dense algebra
 SHAPE_ROWS = 10_000  # residuals from which the shape of the noise is taken
 
 
@@ -72,15 +72,17 @@ class Stage:
     fixed: bool = True
 
 
-# After a start the shape of the law is trained, for longer while the held-out score rises by much: laws that are no
-# shift of one shape, such as two branches. Then everything, gently. What does not raise the score is taken back.
-STAGES = (Stage(300, 0.005), Stage(1600, 0.02), Stage(3200, 0.02), Stage(300, 0.002, fixed=False))
+# After a start, a gentle stage; longer ones follow while the held-out score rises by much: laws that are no shift of
+# one shape, such as two branches. What does not raise the score is taken back. Where the start has used up much of the
+# data the location stays what it is.
+GENTLE, CAREFUL = Stage(300, 0.002, fixed=False), Stage(300, 0.005)
+LONGER = (Stage(1600, 0.02), Stage(3200, 0.02))
 UNSTARTED = (Stage(1600, 0.02, fixed=False), Stage(4800, 0.02, fixed=False))
 WORTH = 0.05  # nats a run that a stage must have gained for another one to follow
 MARGIN = 3.0  # log evidence that a dependence of the location on the inputs must gain over none
 STOPPED = ("interrupted", "stopped by a callback")
 LEAST_KEPT = 0.05  # of 1 - h
-LITTLE = 0.1  # effective parameters per run up to which everything is trained at the end
+LITTLE = 0.1  # effective parameters per run up to which everything is trained
 PRUNED = 0.02  # prior scale of a location that does not depend on the inputs
 
 
@@ -306,11 +308,12 @@ def stages_of(plan: Plan, inputs: int, start: Found | None) -> list[Stage]:
         return [Stage(UNSTARTED[0].steps, plan.learning_rate or (0.002 if start else 0.02), False)]
     if start is None:
         return list(UNSTARTED)
-    share = min(1.0, (inputs + 50) / 500)
-    stages = [dataclasses.replace(stage, steps=int(stage.steps * share)) for stage in STAGES]
     # what has used up much of the data would be judged by inputs that it knows
     mean = 0.0 if start.leverage is None else float(start.leverage.mean())
-    return [stage for stage in stages if stage.fixed or mean < LITTLE]
+    share = min(1.0, (inputs + 50) / 500)
+    fixed = mean >= LITTLE
+    stages = [CAREFUL if fixed else GENTLE, *LONGER]
+    return [dataclasses.replace(stage, steps=int(stage.steps * share), fixed=fixed) for stage in stages]
 
 
 def settings_of(plan: Plan, stage: Stage, inputs: int) -> Settings:
@@ -350,12 +353,12 @@ def fit_deep(
     score, enough = math.inf, True
     generator = torch.Generator().manual_seed(plan.seed)
     for number, stage in enumerate(stages_of(plan, len(runs.x), found)):
-        if stage.fixed and not (enough and has_shape(model)):
-            continue
+        if not enough or (stage.fixed and not has_shape(model)):
+            break
         used = shaped if stage.fixed else runs
         learn = _to(used.take(torch.nonzero(others)[:, 0]), plan.device)
         validation = _to(used.take(judges), plan.device) if len(judges) else None
-        if validation is not None and not (number and stage.fixed):
+        if validation is not None and number == 0:
             score = negative_log_density(model, validation)
         kept = copy_state(model)
         with fixed_location(model) if stage.fixed else nullcontext():
