@@ -147,6 +147,7 @@ def test_target_finder_kept_points_and_theme(model, address, browser):
     assert faults == []
 
 
+@pytest.mark.slow
 def test_the_page_asks_for_the_token_or_takes_it_from_the_address(model_file, browser):
     with server(model_file, token=TOKEN) as (address, _):
         page, _ = opened(browser, address)

@@ -334,6 +334,43 @@ def test_a_stream_that_breaks_off_says_so():
         assert last["error"]["code"] == "too_slow"
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        None,
+        "Categorical",
+        pytest.param("Bernoulli", marks=pytest.mark.slow),
+        pytest.param("Poisson", marks=pytest.mark.slow),
+    ],
+)
+def test_deep_models_of_any_outputs(kind, tmp_path):
+    """No route answers 500, whatever the likelihood; masses of discrete laws sum to one."""
+    pytest.importorskip("torch")
+    from dtmgp import DTMGPRegressor, likelihoods
+
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=(60, 2))
+    y = np.floor(3 * x[:, 0]) if kind else x[:, 0] + 0.1 * rng.normal(size=60)
+    if kind == "Bernoulli":
+        y = np.minimum(y, 1.0)
+    likelihood = getattr(likelihoods, kind)(*[3] * (kind == "Categorical")) if kind else None
+    model = DTMGPRegressor(likelihood=likelihood, max_epochs=2).fit(x, y)
+    model.save(tmp_path / "m.dtmgp")
+    with client(load_model(tmp_path / "m.dtmgp"), raising=False) as service:
+        for path in ("/predict", "/quantiles", "/sample"):
+            assert service.post(path, json={"inputs": [[0.5, 0.5]]}).status_code == 200
+        for output in range(3):
+            answer = service.post("/profile", json={"at": [0.5, 0.5], "output": output})
+            known = len(service.get("/model").json()["outputs"])
+            assert answer.status_code == (200 if output < known else 422)
+            if answer.status_code == 200 and kind:
+                assert sum(answer.json()["density"]["mass"]) == pytest.approx(1.0, abs=1e-3)
+        for of in ("mean", "quantile", "exceedance"):
+            for goal in ("reach", "minimise"):
+                body = {"at": [0.5, 0.5], "goal": goal, "of": of, "value": 0.5}
+                assert service.post("/target", json=body).status_code in (200, 422)
+
+
 def test_any_saved_model_can_be_served(tmp_path, model):
     model.save(tmp_path / "m.dtmgp")
     with client(load_model(tmp_path / "m.dtmgp")) as again:

@@ -78,6 +78,7 @@ def test_raw_sockets_logs_and_a_signal_that_lets_answers_finish(model_file):
         assert out.startswith("profiler: http://127.0.0.1:")
 
 
+@pytest.mark.slow
 def test_a_token_from_the_environment_is_asked_for_and_not_shown(model_file):
     with server(model_file, token=TOKEN) as (address, process):
         assert ask(address)[0] == 401

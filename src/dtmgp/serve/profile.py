@@ -82,8 +82,8 @@ class Profiler:
         lines = rows[1:].reshape(box.dim, self.points, box.dim)
         lines[np.arange(box.dim), :, np.arange(box.dim)] = ticks.T
         density = self._pool.submit(self.density, at, output)
-        mean, quantiles = (part[:, output] for part in self._law(rows, request.coverage, deadline))
-        std = served.moments(at[None], deadline)[1].reshape(-1)[output]
+        mean, quantiles = (column(part, output) for part in self._law(rows, request.coverage, deadline))
+        std = column(served.moments(at[None], deadline)[1].reshape(1, -1), output)[0]
         bands = ("low", "low50", "high50", "high") if self.inner else ("low", "high")
         curves = []
         for j in range(box.dim):
@@ -110,7 +110,7 @@ class Profiler:
             },
             "density": density.result(),
             "curves": curves,
-            "range": shown(np.array([self.low[output], self.high[output]])),
+            "range": shown(column(np.stack([self.low, self.high]), output)),
             "extrapolates": served.outside(at[None])[0],
         }
 
@@ -130,6 +130,11 @@ class Profiler:
             return {"y": shown(values), "mass": shown(np.diff(below, prepend=0.0))}
         middle = 0.5 * (y[1:] + y[:-1])
         return {"y": shown(middle), "density": shown(np.diff(levels) / np.maximum(steps, 1e-300))}
+
+
+def column(values: Float[Array, "n W ..."], output: int) -> Float[Array, "n ..."]:
+    """One output; probabilities of classes are several outputs, whose class is one."""
+    return values[:, min(output, values.shape[1] - 1)]
 
 
 def shown(values: Array) -> Any:
