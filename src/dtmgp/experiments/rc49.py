@@ -48,9 +48,11 @@ class Scale:
     batch: int = 256
     rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2)
     inspector_epochs: int = 6
-    generator_epochs: int = 60
-    generator_rate: float = 0.01
+    generator_epochs: int = 50
+    generator_rate: float = 0.006
     classes: int = 64
+    codes: int = 128
+    width: int = 1024
     angles_per_batch: int = 16
     draws: int = 500
     angles: tuple[float, ...] = tuple(np.arange(5.0, 90.0, 5.0).tolist())
@@ -65,6 +67,9 @@ QUICK = Scale(
     rates=(3e-3,),
     inspector_epochs=8,
     generator_epochs=60,
+    generator_rate=0.01,
+    codes=64,
+    width=512,
     angles_per_batch=8,
     draws=200,
     angles=(20.0, 60.0),
@@ -199,7 +204,8 @@ def train_ours(
 ) -> Training:
     """The generator with latent classes."""
     scale = study.scale
-    model = LatentClassDTMGP(classes, generator=torch.Generator().manual_seed(study.seed)).to(study.device)
+    start = torch.Generator().manual_seed(study.seed)
+    model = LatentClassDTMGP(classes, scale.codes, scale.width, generator=start).to(study.device)
     settings = Settings(
         epochs=epochs or scale.generator_epochs, learning_rate=scale.generator_rate, warm_up=0.1
     )
