@@ -116,7 +116,7 @@ def certain(model: LatentClassDTMGP) -> LatentClassDTMGP:
 def test_the_mixture_is_exact_at_temperature_one():
     model, objective = certain(small()), ClassMixture()
     batch = Batch.of(torch.rand(5, 1), torch.rand(5, 6))
-    energy, weight = model.energies(batch, None).detach(), torch.softmax(model.logits, 0).detach()
+    energy, weight = model.energies(batch, None).detach(), model.log_chances(batch.x).exp().detach()
     by_hand = -(weight * (-energy).exp()).sum(1).log().mean()
     found = objective(model, batch, torch.Generator().manual_seed(0), 1.0)
     assert float(found.data) == pytest.approx(float(by_hand), rel=1e-4)  # noise of 1e-6 is left
@@ -239,7 +239,8 @@ def test_losses_that_are_not_finite_stop_with_a_message():
 def test_samples_follow_the_classes_weights():
     model = certain(small(2))
     with torch.no_grad():
-        model.logits.copy_(torch.tensor([math.log(0.8), math.log(0.2)]))
+        model.chances.weights.mean.zero_()
+        model.chances.bias.copy_(torch.tensor([math.log(0.8), math.log(0.2)]) / 10)
     x = torch.full((2000, 1), 0.3)
     draws = model.sample(x, torch.Generator().manual_seed(0)).detach()
     pictures = model(x[:1])[:, 0].detach()

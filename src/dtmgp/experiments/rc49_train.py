@@ -156,7 +156,8 @@ def run(
         if not output.has(title, done.epoch):
             output.rows += judges.judge(model, title, done.epoch)
         sixty = torch.full((64,), 60.0, device=study.device)
-        weights = torch.softmax(model.logits.detach(), 0).cpu().numpy()
+        middle = torch.linspace(0.05, 0.95, 19, device=study.device).unsqueeze(1)
+        weights = model.log_chances(middle).detach().exp().mean(0).cpu().numpy()
         output.shown |= {
             f"{name}_figure": samples(model, study),
             f"{name}_sixty": as_bytes(rc49.draw(model, sixty, study.generator(6))),

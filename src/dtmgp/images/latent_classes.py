@@ -1,7 +1,7 @@
 """A DTMGP of images whose latent input is a class: each class is a curve of codes, all share the decoder.
 
     f_1k(x) in R^W, k = 1..K       K W processes on a one-dimensional grid, one vector of codes per class
-    y = f_3(f_2(f_1k(x))) + noise   two layers on grids of level 2, shared; k ~ pi, learned
+    y = f_3(f_2(f_1k(x))) + noise   two layers on grids of level 2, shared; k ~ pi(x), a softmax of K processes
 
 The classes are enumerated, so that inference of the latent is exact: no encoder is needed. All classes of an angle are
 evaluated at once and scored against all images of that angle.
@@ -23,6 +23,7 @@ from dtmgp.layers import AffineMap, ExpansionLayer
 from dtmgp.layers.gaussian import standard_normal
 from dtmgp.likelihoods.gaussian import LOG_2PI
 
+SHARP = 10.0  # logits per unit of the process: a class is to vanish where it is not needed
 COARSE = 7  # features of the first layer whose weights start at random: those of levels 1 to 3
 
 
@@ -67,8 +68,16 @@ class LatentClassDTMGP(nn.Module):
             self.hidden.weights.log_std.fill_(math.log(initial_std))
         self.last = level_two(width, pixels, mapping=AffineMap(width), scale=0.0, generator=generator)
         self.last.weights.log_std.requires_grad_(False)
-        self.logits = nn.Parameter(torch.zeros(classes))
+        self.chances = ExpansionLayer(
+            HierarchicalExpansion(Laplace(1.0), SparseGrid(1, level)), classes, learn_kernel=False
+        )
+        self.chances.weights.log_std.requires_grad_(False)
         self.log_noise = nn.Parameter(torch.tensor(math.log(noise)))
+
+    def log_chances(self, x: Tensor) -> Tensor:
+        """Logarithms (n, K) of the classes' probabilities at inputs (n, 1)."""
+        f = self.chances.features(x, self.chances.weights.mean)[0]
+        return torch.log_softmax(SHARP * (f + self.chances.bias), -1)
 
     def forward(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Images of all classes (K, n, pixels) at inputs (n, 1) in [0, 1]; noise of hidden weights if a generator."""
@@ -85,9 +94,7 @@ class LatentClassDTMGP(nn.Module):
 
     def sample(self, x: Tensor, generator: torch.Generator) -> Tensor:
         """One image (n, pixels) per input, each of its own class; pixel noise, the residual of the fit, left out."""
-        which = torch.multinomial(
-            torch.softmax(self.logits, 0), len(x), replacement=True, generator=generator
-        )
+        which = torch.multinomial(self.log_chances(x).exp(), 1, generator=generator)[:, 0]
         return self.picture(x, which, generator)
 
     def _decode(self, codes: Tensor, generator: torch.Generator | None) -> Tensor:
@@ -110,4 +117,5 @@ class LatentClassDTMGP(nn.Module):
 
     def kl(self) -> Tensor:
         """KL divergence of hidden weights; minus the log prior of the last layer's, up to a constant."""
-        return self.curves.kl() + self.hidden.kl() + 0.5 * self.last.weights.mean.square().sum()
+        points = self.last.weights.mean.square().sum() + self.chances.weights.mean.square().sum()
+        return self.curves.kl() + self.hidden.kl() + 0.5 * points

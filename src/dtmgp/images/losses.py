@@ -55,8 +55,8 @@ class ClassMixture:
     """
 
     start: float = 1000.0
-    cooling: float = 0.6
-    balanced: float = 0.7
+    cooling: float = 0.5
+    balanced: float = 0.5
     kl_weight: float = 1.0
     rounds: int = 20
 
@@ -74,7 +74,7 @@ class ClassMixture:
     ) -> Loss:
         """The loss per image; with ``types`` the classes are given, not inferred."""
         energy = model.energies(batch, generator)  # (n, K)
-        weight = torch.log_softmax(model.logits, 0)
+        weight = model.log_chances(batch.x)[batch.group]
         if types is not None:
             data = (energy - weight).gather(1, types[:, None]).mean()
         elif progress < self.balanced:
