@@ -16,7 +16,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from dtmgp import TMGPRegressor
+from dtmgp import DTMGPRegressor, TMGPRegressor
 from dtmgp.baselines import InputIgnoringKDE, QuadraticBootstrap
 from dtmgp.metrics import average_ks, coverage, crps, rmse
 from dtmgp.report import write_report
@@ -36,7 +36,7 @@ class Study(NamedTuple):
 
     title: str
     simulator: ActivityNetwork
-    model: TMGPRegressor
+    model: DTMGPRegressor
     x: np.ndarray  # the design, (n, 13)
     y: np.ndarray  # its runs, (n, replicates)
     x_test: np.ndarray
@@ -63,12 +63,13 @@ def study(title: str, runs: int, replicates: int) -> Study:
         candidate.fit(x, y)
         draws = candidate.sample_y(x_test, DRAWS, random_state=6)
         rows.append(row(name, truth, draws, candidate.predict(x_test), mean, time.perf_counter() - start))
-    start = time.perf_counter()
-    model = TMGPRegressor(bounds=simulator.bounds)
-    model.fit(frame(simulator, np.repeat(x, replicates, axis=0)), y.ravel())
-    seen = frame(simulator, x_test)
-    draws = model.sample_y(seen, DRAWS, random_state=6)
-    rows.append(row("TMGPRegressor()", truth, draws, model.predict(seen), mean, time.perf_counter() - start))
+    named, seen = frame(simulator, np.repeat(x, replicates, axis=0)), frame(simulator, x_test)
+    for model in (TMGPRegressor(bounds=simulator.bounds), DTMGPRegressor(bounds=simulator.bounds)):
+        start = time.perf_counter()
+        model.fit(named, y.ravel())
+        seconds = time.perf_counter() - start
+        draws = model.sample_y(seen, DRAWS, random_state=6)
+        rows.append(row(f"{type(model).__name__}()", truth, draws, model.predict(seen), mean, seconds))
     return Study(title, simulator, model, x, y, x_test, truth, rows)
 
 
@@ -130,7 +131,7 @@ def main(out: Path = Path("demo_report.html")) -> None:
         print(f"{title}: {INPUTS} inputs x {replicates} ...", flush=True)
         studies.append(study(title, runs, replicates))
         show(title, studies[-1].rows)
-        print(f"  {studies[-1].model.expansion_}; {studies[-1].model.path_}")
+        print("  " + studies[-1].model.summary().replace("\n", "\n  "))
     slice_file = out.with_name("demo_slice.png")
     picture(studies, slice_file)
     last = studies[-1]
