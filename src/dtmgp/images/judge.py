@@ -55,7 +55,8 @@ def nearest(a: Tensor, known: Tensor, block: int = 2048) -> Tensor:
     found = torch.full((len(a),), torch.inf, device=a.device)
     for part in known.split(block):
         there = part.to(a) / 255 if part.dtype == torch.uint8 else part.to(a)
-        found = torch.minimum(found, torch.cdist(a, there).amin(1))
+        # in float64: squares of near images cancel
+        found = torch.minimum(found, torch.cdist(a.double(), there.double()).amin(1).to(a))
     return found
 
 
