@@ -19,6 +19,7 @@ PANELS = (
 )
 COLOURS = {name: f"C{place}" for place, name in enumerate(n for n in CONTESTANTS if n != "truth")}
 DASHED = {"kde", "quadratic", "truth"}
+ABOVE = {"dtmgp", "dtmgp-default"}  # drawn thicker, over the others
 
 
 def study_figure(
@@ -46,7 +47,8 @@ def study_figure(
                         color=colour,
                         marker="o",
                         ms=3,
-                        lw=1.2,
+                        lw=2.0 if model in ABOVE else 1.2,
+                        zorder=3 if model in ABOVE else 2,
                         label=CONTESTANTS[model].label,
                     )
                     axes.fill_between(size, mean - std, mean + std, color=colour, alpha=0.10, lw=0)
