@@ -80,9 +80,13 @@ def predict(path: Path, rows: int) -> dict[str, object]:
 
 
 def main(rows: tuple[int, ...] = (20_000,), threads: int = 1, cases: tuple[str, ...] = CASES) -> None:
-    """All cases and sizes; the table is written at the end."""
+    """All cases and sizes; the table is rewritten after each."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "NUMBA_NUM_THREADS": str(threads)}
     table: list[dict[str, object]] = []
+    named = "" if cases == CASES else " --cases " + " ".join(f'"{case}"' for case in cases)
+    stated = (
+        f"python benchmarks/predict_million.py --rows {' '.join(map(str, rows))} --threads {threads}{named}"
+    )
     with tempfile.TemporaryDirectory() as folder:
         for case in cases:
             path = Path(folder) / "model.dtmgp"
@@ -92,8 +96,7 @@ def main(rows: tuple[int, ...] = (20_000,), threads: int = 1, cases: tuple[str, 
                 done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
                 table.append({"case": case, **json.loads(done.stdout.splitlines()[-1]), "threads": threads})
                 print(json.dumps(table[-1]), flush=True)
-    command = f"python benchmarks/predict_million.py --rows {' '.join(map(str, rows))} --threads {threads}"
-    write_csv(OUT, table, origin(command, 0))  # type: ignore[arg-type]
+                write_csv(OUT, table, origin(stated, 0))  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":
