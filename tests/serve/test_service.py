@@ -144,7 +144,7 @@ def test_the_picture_is_made_of_predictions(model, service):
     )
     y, density = np.array(picture["density"]["y"]), np.array(picture["density"]["density"])
     exact = np.exp(model.log_prob(frame([at] * len(y)), y))
-    assert np.abs(density - exact).max() < 2e-3 * exact.max()  # measured: 2.8e-4
+    assert np.abs(density - exact).max() < 4e-3 * exact.max()  # measured: 1e-3
 
 
 @pytest.mark.parametrize("of", [{"of": "mean"}, {"of": "quantile", "level": 0.9}])

@@ -18,7 +18,7 @@ from dtmgp.serve.requests import ProfileRequest, point_from
 from dtmgp.serve.served import ServedModel
 
 Array = np.ndarray
-SCORES = np.linspace(-3.5, 3.5, 71)  # normal scores of the quantiles that the density is made of
+SCORES = np.linspace(-3.5, 3.5, 45)  # normal scores of the quantiles that the density is made of
 BUDGET = 0.035  # seconds of the model per picture
 FEWEST, MOST = 9, 41  # points per curve
 DIGITS = 7  # of numbers that are only drawn
