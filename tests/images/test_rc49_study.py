@@ -93,7 +93,7 @@ def test_figures_are_drawn_from_samples(tmp_path):
         pixels = np.asarray(sheet)
         np.testing.assert_array_equal(pixels[66:130, :64].ravel(), pictures()["inferred_sixty"][8])
     with image.open(written[3]) as film:
-        assert film.n_frames == 11 + 9
+        assert film.n_frames == 7 + 5
 
 
 def test_tiles_are_where_they_belong():

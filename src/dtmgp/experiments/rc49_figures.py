@@ -82,10 +82,10 @@ def turning(samples: dict[str, np.ndarray], target: Path, name: str = "inferred"
     """Eight latent classes turning from 0 to 90 degrees and back, as an animation."""
     image, _ = _pillow()
     turns = samples[f"{name}_turns"]
-    frames = turns.reshape(2, 4, -1, SIZE, SIZE).transpose(2, 0, 1, 3, 4)[::2]
+    frames = turns.reshape(2, 4, -1, SIZE, SIZE).transpose(2, 0, 1, 3, 4)[::3]
     pictures = [image.fromarray(tiled(frame)) for frame in [*frames, *frames[-2:0:-1]]]
     part = target.with_name(f".{target.name}.part")
-    pictures[0].save(part, format="GIF", save_all=True, append_images=pictures[1:], duration=60, loop=0)
+    pictures[0].save(part, format="GIF", save_all=True, append_images=pictures[1:], duration=90, loop=0)
     part.replace(target)
 
 
