@@ -1,9 +1,9 @@
 """The scale on which outputs are modelled: a monotone warp, chosen by the likelihood of a quadratic fit.
 
 Candidates: none; Box-Cox powers 0 (logarithm) to 3/4 for positive outputs, of y + 1 for spread counts; the logit for
-outputs inside (0, 1). Each is scored by the profile log likelihood of a quadratic regression, the Jacobian included
-(Box and Cox 1964), with residuals of one shape: normal or, for a clear gain, a mixture of normals. A warp must win by a
-margin.
+outputs inside (0, 1). Each is scored by the profile log likelihood of a quadratic regression with normal errors, the
+Jacobian included (Box and Cox 1964); a warp must win by a margin. Where the residuals of the winner are far from normal
+(several modes), a mixture of normals takes the place of the normal for all candidates.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ POWERS = (0.0, 0.25, 0.5, 0.75)
 MOST_ROWS = 20_000
 SHAPE_ROWS = 4_000
 MARGIN = 1.0  # log likelihood that a warp must gain
-SHAPE_MARGIN = 0.02  # nats a row that a mixture of normals must gain over a normal
+SHAPE_MARGIN = 0.1  # nats a row that a mixture of normals gains where a normal says nothing
 COMPONENTS = 4
 CONTINUOUS = (GaussianLikelihood, HeteroscedasticGaussian, StudentT, MixtureOfNormals)
 
@@ -95,24 +95,27 @@ def quadratic_design(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
     return np.stack(columns, axis=1)
 
 
-def profile_score(scale: Scale, design: np.ndarray, y: np.ndarray) -> float:
-    """Largest log likelihood of a regression of the warped values, up to a constant."""
+def residuals_of(scale: Scale, design: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Of a quadratic regression of the warped values."""
     z = scale.forward(y)
-    residual = z - design @ np.linalg.lstsq(design, z, rcond=None)[0]
-    variance = max(float(residual @ residual) / len(z), 1e-300)
-    gain = shape_gain(residual / np.sqrt(variance))
-    return len(z) * (gain - 0.5 * float(np.log(variance))) + float(scale.log_derivative(y).sum())
+    return z - design @ np.linalg.lstsq(design, z, rcond=None)[0]
+
+
+def profile_score(scale: Scale, residual: np.ndarray, y: np.ndarray) -> float:
+    """Largest log likelihood of the regression with normal errors, up to a constant."""
+    variance = max(float(residual @ residual) / len(y), 1e-300)
+    return -0.5 * len(y) * float(np.log(variance)) + float(scale.log_derivative(y).sum())
 
 
 def shape_gain(residual: np.ndarray) -> float:
-    """Nats a row that a mixture of normals gains over a normal for residuals of variance 1; 0 if that is little."""
-    if len(residual) < 100:
+    """Nats a row that a mixture of normals gains over a normal."""
+    if len(residual) < 100 or not residual.std() > 0:
         return 0.0
     some = residual[np.linspace(0, len(residual) - 1, min(len(residual), SHAPE_ROWS)).astype(int), None]
+    some = some / some.std()
     shape = GaussianMixture(COMPONENTS, random_state=0, reg_covar=1e-4, tol=1e-3, max_iter=100)
     normal = -0.5 * (np.log(2 * np.pi * some.var()) + 1.0)
-    gain = float(shape.fit(some).score(some) - normal)
-    return gain if gain > SHAPE_MARGIN else 0.0
+    return float(shape.fit(some).score(some) - normal)
 
 
 def choose_scale(
@@ -126,8 +129,13 @@ def choose_scale(
         return _identity()
     design = quadratic_design(x)
     found = candidates(y, counts)
-    scores = [profile_score(scale, design, y) - (MARGIN if k else 0.0) for k, scale in enumerate(found)]
-    return found[int(np.argmax(scores))]
+    residuals = [residuals_of(scale, design, y) for scale in found]
+    scores = np.array([profile_score(scale, r, y) for scale, r in zip(found, residuals)])
+    scores[1:] -= MARGIN
+    best = int(np.argmax(scores))
+    if len(found) > 1 and shape_gain(residuals[best]) > SHAPE_MARGIN:  # the normal law says nothing here
+        best = int(np.argmax(scores + len(y) * np.array([shape_gain(r) for r in residuals])))
+    return found[best]
 
 
 def standardised(warp: AbstractWarp, warped: Float[np.ndarray, "n W"]) -> AbstractWarp:
