@@ -33,8 +33,6 @@ from scipy.optimize import minimize
 from dtmgp import DTMGPRegressor, TMGPRegressor
 from dtmgp.botorch import DTMGPModel, MeanResponse, Negative, QuantileResponse
 from dtmgp.experiments.results import origin, read_csv, write_csv
-from dtmgp.inference import ELBO
-from dtmgp.likelihoods import GaussianLikelihood, HeteroscedasticGaussian
 from dtmgp.simulators import ActivityNetwork, latin_hypercube
 
 OUT = Path(__file__).resolve().parents[1] / "experiments" / "results" / "bench_bayesian_optimisation.csv"
@@ -120,16 +118,8 @@ def problems() -> dict[str, Problem]:
 
 
 def deep_model(problem: Problem, x: np.ndarray, y: np.ndarray) -> DTMGPModel:
-    """A deep model fitted by its bound, which leaves the weights as uncertain as the data leave them."""
-    likelihood = HeteroscedasticGaussian(noise=0.2) if problem.quantile else GaussianLikelihood(noise=0.2)
-    regressor = DTMGPRegressor(
-        hidden_widths=(problem.dim,),
-        likelihood=likelihood,
-        objective=ELBO(samples=4),
-        max_epochs=100,
-        validation_fraction=0.0,
-        bounds=[[0, 1]] * problem.dim,
-    )
+    """The deep model with its defaults, which choose the number of layers by evidence."""
+    regressor = DTMGPRegressor(bounds=[[0, 1]] * problem.dim)
     regressor.fit(np.repeat(x, y.shape[1], axis=0), y.ravel())
     functional = QuantileResponse(LEVEL) if problem.quantile else MeanResponse()
     return DTMGPModel(regressor, functional=Negative(functional), hidden_draws=16, draws=16)
