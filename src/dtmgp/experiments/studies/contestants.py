@@ -138,7 +138,7 @@ class Default(AbstractContestant):
 
     def fit(self, problem: AbstractProblem, data: Data, limit: float, rule: Rule = STANDARD) -> Fit:
         """Fit to rows, replicates repeated."""
-        from dtmgp import DTMGPRegressor
+        from dtmgp.estimators import DTMGPRegressor
 
         begun = time.process_time()
         late: list[bool] = []
@@ -229,7 +229,7 @@ def contestants_of(problem: AbstractProblem) -> list[str]:
 
 def _has_default() -> bool:
     try:
-        from dtmgp import DTMGPRegressor
+        from dtmgp.estimators import DTMGPRegressor
     except (ImportError, AttributeError):
         return False
     return DTMGPRegressor is not None
