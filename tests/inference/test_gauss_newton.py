@@ -11,13 +11,8 @@ from scipy import stats
 from small import small_model, small_runs
 
 from dtmgp.inference import Runs
-from dtmgp.inference.gauss_newton import (
-    BIAS_PRECISION,
-    GaussNewton,
-    _Path,
-    gauss_newton_start,
-    parameter_count,
-)
+from dtmgp.inference.gauss_newton import GaussNewton, gauss_newton_start
+from dtmgp.inference.mean_path import BIAS_PRECISION, MeanPath, parameter_count
 from dtmgp.kernels import Laplace
 from dtmgp.likelihoods import GaussianLikelihood, MixtureOfNormals, Standardise
 from dtmgp.model import deep_model
@@ -135,7 +130,7 @@ def test_jacobian_against_differences(depth, latent):
                 torch.randn(layer.weights.mean.shape, generator=torch.Generator().manual_seed(1))
             )
     x = torch.rand(7, 2, generator=torch.Generator().manual_seed(0)).double()
-    path = _Path(model, 2)
+    path = MeanPath(model, 2)
     f, jacobians, basis = path.jacobian(x, path.weights)
     assert torch.allclose(f, path(x, path.weights), rtol=1e-12)
     step, column = 1e-6, 0

@@ -213,8 +213,8 @@ def _one_layer(plan: Plan, runs: Runs) -> Started:
     features = model.stack[0].features
     with torch.no_grad():
         features.log_lengthscales[0].copy_(torch.as_tensor(kriging.lengthscales_[0]).log())
-        variances = kriging.models_[0].hyperparameters.variances / kriging.scale_[0] ** 0
-        features.log_variances[0].copy_(torch.as_tensor(float(variances[0])).log())
+        variance = float(kriging.models_[0].hyperparameters.variances[0])
+        features.log_variances[0].fill_(math.log(variance))
     found = gauss_newton_start(model, runs, GaussNewton())
     if found is not None:
         found.log_evidence -= 0.5 * (dim + 1) * math.log(len(runs.y))

@@ -21,12 +21,11 @@ import torch
 from torch import Tensor
 
 from dtmgp.inference.data import Runs
-from dtmgp.layers import ExpansionLayer, LinearMean
+from dtmgp.inference.mean_path import BIAS_PRECISION, MeanPath, ReplicateMeans, has_matrix, parameter_count
 from dtmgp.model import DTMGP
 
 ROUNDINGS = (1e-6, 1e-5, 1e-4, 1e-3)  # of the Gram matrix, which is summed in the model's precision
 LEAST, MOST = 1e-3, 30.0  # prior scales
-BIAS_PRECISION = 1e-2  # of biases: a prior standard deviation of 10
 CHUNK_ENTRIES = 1 << 24  # of the Jacobian held at once
 
 
@@ -56,132 +55,8 @@ class Found:
     log_evidence: float
     null_evidence: float  # of outputs that do not depend on the inputs
     interrupted: bool = False
-    leverage: Tensor | None = (
-        None  # (n, W) of one run at each input: r / (1 - h) is its leave-one-out residual
-    )
-
-
-class _Means:
-    """Replicate means, counts and within-input sums of squares of runs, in the warped scale."""
-
-    def __init__(self, runs: Runs, z: Tensor) -> None:
-        self.x = runs.x
-        count = runs.counts
-        self.count = count.to(z)
-        group = torch.repeat_interleave(torch.arange(len(count)), count)
-        total = z.new_zeros(len(count), z.shape[1]).index_add_(0, group, z)
-        self.mean = total / self.count.unsqueeze(-1)
-        self.within = (z - self.mean[group]).square().sum(0)  # (W,)
-        self.runs = len(z)
-
-
-def parameter_count(model: DTMGP, outputs: int) -> int:
-    """Number of weights that a start solves for."""
-    layers = model.stack
-    sizes = [_rows(layer) for layer in layers]
-    return sum(n * layer.width for n, layer in zip(sizes[:-1], layers[:-1])) + sizes[-1] * outputs
-
-
-def _rows(layer: ExpansionLayer) -> int:
-    return layer.features.size + 1 + (layer.dim if _has_matrix(layer) else 0)
-
-
-def _has_matrix(layer: ExpansionLayer) -> bool:
-    return isinstance(layer.mean, LinearMean) and layer.mean.matrix.requires_grad
-
-
-class _Path:
-    """The mean path: weights of every layer as one matrix (features, bias, linear mean) x width."""
-
-    def __init__(self, model: DTMGP, outputs: int) -> None:
-        self.model, self.outputs, self.layers = model, outputs, model.stack
-        self.widths = [layer.width for layer in self.layers[:-1]] + [outputs]
-        self.weights = [self._gather(layer, width) for layer, width in zip(self.layers, self.widths)]
-        self.centres = [self._centre(layer, w) for layer, w in zip(self.layers, self.weights)]
-        # prior standard deviations of feature weights and of linear means, relative to the model's
-        self.scales = [(1.0, 1.0)] * len(self.layers)
-
-    @staticmethod
-    def _gather(layer: ExpansionLayer, width: int) -> Tensor:
-        parts = [layer.weights.mean[:, :width], layer.bias[None, :width]]
-        if _has_matrix(layer):
-            parts.append(layer.mean.matrix[:, :width])  # type: ignore[union-attr, index]
-        return torch.cat([p.detach() for p in parts]).double()
-
-    @staticmethod
-    def _centre(layer: ExpansionLayer, weights: Tensor) -> Tensor:
-        """Prior means, in the order of ``_gather``."""
-        centre = torch.zeros_like(weights)
-        size = layer.features.size
-        centre[:size] = layer.weights.prior_mean
-        if _has_matrix(layer):
-            centre[size + 1 :] = layer.mean.start[:, : weights.shape[1]]  # type: ignore[union-attr, index]
-        return centre
-
-    def groups(self, number: int) -> list[slice]:
-        """Rows that share a prior scale: the features', and the linear mean's."""
-        layer = self.layers[number]
-        size = layer.features.size
-        return [slice(0, size), slice(size + 1, size + 1 + layer.dim)][: 1 + _has_matrix(layer)]
-
-    def precision(self, number: int) -> Tensor:
-        """Prior precision of a layer's rows (its features, bias, linear mean)."""
-        layer = self.layers[number]
-        spread = (
-            layer.weights.prior_std[..., :1].double().expand(layer.features.size, 1)[:, 0]
-        )  # outputs alike
-        features, linear = self.scales[number]
-        parts = [1.0 / (spread * features).square(), torch.full((1,), BIAS_PRECISION)]
-        if _has_matrix(layer):
-            own = float(layer.mean.prior_std) * linear  # type: ignore[arg-type]
-            parts.append(torch.full((layer.dim,), own**-2.0))
-        return torch.cat(parts).double()
-
-    def basis(self, number: int, h: Tensor) -> Tensor:
-        """(n, rows) what a layer's weights multiply."""
-        layer = self.layers[number]
-        parts = [layer.features.dense(layer.mapping(h)), h.new_ones(len(h), 1)]
-        if _has_matrix(layer):
-            parts.append(h)
-        return torch.cat(parts, dim=1)
-
-    def fixed_mean(self, number: int, h: Tensor) -> Tensor | float:
-        """The part of a layer that is not solved for."""
-        layer = self.layers[number]
-        return 0.0 if _has_matrix(layer) else layer.mean(h)[:, : self.widths[number]]
-
-    def __call__(self, x: Tensor, weights: list[Tensor]) -> Tensor:
-        """Outputs (n, W) in float64."""
-        with torch.no_grad():
-            h = self.first(x)
-            for number, w in enumerate(weights):
-                h = self.basis(number, h) @ w.to(h) + self.fixed_mean(number, h)
-            return h.double()
-
-    def first(self, x: Tensor) -> Tensor:
-        """Embedded inputs with latent inputs at their centre."""
-        return self.model.first_inputs(x, x.new_zeros(1, 1, self.model.latent_inputs)).reshape(len(x), -1)
-
-    def jacobian(self, x: Tensor, weights: list[Tensor]) -> tuple[Tensor, list[Tensor], Tensor]:
-        """Outputs (n, W); per output the Jacobian of all hidden weights (n, P); basis of the last layer (n, rows)."""
-        last = len(weights) - 1
-        h = self.first(x)
-        bases, hidden = [], []
-        for number, w in enumerate(weights[:-1]):
-            basis = self.basis(number, h)
-            h = basis @ w.to(basis) + self.fixed_mean(number, h)
-            if number == 0:
-                h = h.detach().requires_grad_()
-            bases.append(basis.detach())
-            hidden.append(h)
-        basis = self.basis(last, h)
-        out = basis @ weights[-1].to(basis) + self.fixed_mean(last, h)
-        jacobians = []
-        for k in range(self.outputs):
-            slopes = torch.autograd.grad(out[:, k].sum(), hidden, retain_graph=True) if hidden else ()
-            parts = [(b[:, :, None] * g[:, None, :]).flatten(1) for b, g in zip(bases, slopes)]
-            jacobians.append(torch.cat(parts, dim=1) if parts else out.new_zeros(len(x), 0))
-        return out.detach().double(), [j.detach() for j in jacobians], basis.detach()
+    # (n, W) of one run at each input: r / (1 - h) is its leave-one-out residual
+    leverage: Tensor | None = None
 
 
 def gauss_newton_start(model: DTMGP, runs: Runs, settings: GaussNewton) -> Found | None:
@@ -194,14 +69,14 @@ def gauss_newton_start(model: DTMGP, runs: Runs, settings: GaussNewton) -> Found
     if parameter_count(model, outputs) > settings.most_parameters:
         return None
     with torch.no_grad():
-        data = _Means(runs, model.likelihood.warp(runs.y).double())
+        data = ReplicateMeans(runs, model.likelihood.warp(runs.y).double())
     every = data.x
     if len(data.x) > settings.most_inputs:
         chosen = torch.linspace(0, len(data.x) - 1, settings.most_inputs).long()
         data.x, data.count, data.mean = data.x[chosen], data.count[chosen], data.mean[chosen]
         share = float(data.count.sum()) / data.runs
         data.runs, data.within = int(data.count.sum()), data.within * share
-    solver = _Solver(_Path(model, outputs), data, settings)
+    solver = _Solver(MeanPath(model, outputs), data, settings)
     found = solver.run()
     found.leverage = solver.leverage(every)
     return found
@@ -210,7 +85,7 @@ def gauss_newton_start(model: DTMGP, runs: Runs, settings: GaussNewton) -> Found
 class _Solver:
     """The loop and its state."""
 
-    def __init__(self, path: _Path, data: _Means, settings: GaussNewton) -> None:
+    def __init__(self, path: MeanPath, data: ReplicateMeans, settings: GaussNewton) -> None:
         self.path, self.data, self.settings = path, data, settings
         self.weights = [w.clone() for w in path.weights]
         self.weights[-1].zero_()
@@ -224,9 +99,6 @@ class _Solver:
     def _spread(self, f: Tensor) -> Tensor:
         """Sum over all runs of the squared distance to f, per output."""
         return self.data.within + (self.data.count[:, None] * (self.data.mean - f).square()).sum(0)
-
-    def _hidden(self, weights: list[Tensor]) -> Tensor:
-        return torch.cat([w.reshape(-1) for w in weights[:-1]] or [self.noise.new_zeros(0)])
 
     def _objective(self, weights: list[Tensor], f: Tensor) -> float:
         value = 0.5 * (self._spread(f) / self.noise).sum()
@@ -407,6 +279,6 @@ class _Solver:
                 layer.weights.mean[:, :width] = weights[:size]
                 layer.weights.log_std[:, :width] = precision[number][:size].rsqrt().to(layer.bias).log()
                 layer.bias[:width] = weights[size]
-                if _has_matrix(layer):
+                if has_matrix(layer):
                     layer.mean.matrix[:, :width] = weights[size + 1 :]  # type: ignore[union-attr, index, operator]
                     layer.mean.prior_std.mul_(linear)  # type: ignore[union-attr, operator]
