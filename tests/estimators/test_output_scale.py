@@ -13,6 +13,7 @@ from dtmgp.estimators.output_scale import (
     output_warp,
     profile_score,
     quadratic_design,
+    residuals_of,
 )
 
 
@@ -64,7 +65,9 @@ def test_score_is_the_profile_likelihood_of_a_regression():
     scale = candidates(np.exp(z))[1]
     residual = z - columns @ np.linalg.lstsq(columns, z, rcond=None)[0]
     expected = -30 * np.log(residual @ residual / 60) - z.sum()
-    assert profile_score(scale, columns, np.exp(z)) == pytest.approx(expected)
+    found = residuals_of(scale, columns, np.exp(z))
+    np.testing.assert_allclose(found, residual, atol=1e-10)
+    assert profile_score(scale, found, np.exp(z)) == pytest.approx(expected)
 
 
 def test_several_outputs_share_a_scale_or_have_none():

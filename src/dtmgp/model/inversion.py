@@ -25,7 +25,7 @@ def invert_cdf(cdf: Callable[[Tensor], Tensor], levels: Tensor, low: Tensor, hig
     >>> found = invert_cdf(
     ...     torch.special.ndtr, half, torch.full((2,), -9.0).double(), torch.full((2,), 9.0).double()
     ... )
-    >>> [round(value, 6) for value in found.tolist()]
+    >>> [round(value, 6) + 0.0 for value in found.tolist()]
     [0.0, 1.959964]
     """
     info, most = torch.finfo(low.dtype), HALVINGS.get(low.dtype, 60)
