@@ -81,7 +81,7 @@ UNSTARTED = (Stage(1600, 0.02, fixed=False), Stage(4800, 0.02, fixed=False))
 WORTH = 0.05  # nats a run that a stage must have gained for another one to follow
 MARGIN = 3.0  # log evidence that a dependence of the location on the inputs must gain over none
 STOPPED = ("interrupted", "stopped by a callback")
-LEAST_KEPT = 0.05  # of 1 - h
+LEAST_KEPT = 1e-4  # of 1 - h
 LITTLE = 0.1  # effective parameters per run up to which everything is trained
 PRUNED = 0.02  # prior scale of a location that does not depend on the inputs
 
@@ -213,8 +213,9 @@ def _one_layer(plan: Plan, runs: Runs) -> Started:
     features = model.stack[0].features
     with torch.no_grad():
         features.log_lengthscales[0].copy_(torch.as_tensor(kriging.lengthscales_[0]).log())
+        # of the location alone: what shapes the law keeps a variance of its own size
         variance = float(kriging.models_[0].hyperparameters.variances[0])
-        features.log_variances[0].fill_(math.log(variance))
+        model.stack[0].weights.prior_std[..., :1] *= math.sqrt(variance)
     found = gauss_newton_start(model, runs, GaussNewton())
     if found is not None:
         found.log_evidence -= 0.5 * (dim + 1) * math.log(len(runs.y))
@@ -244,7 +245,7 @@ def left_out(model: DTMGP, runs: Runs, leverage: torch.Tensor | None) -> Runs:
     warp = model.likelihood.warp
     with torch.no_grad():
         f = mean_path(model, runs.x)[group]
-        kept = (1.0 - leverage.to(f)[group]).clamp(min=LEAST_KEPT)
+        kept = (1.0 - leverage)[group].clamp(min=LEAST_KEPT).to(f)
         y = warp.inverse(f + (warp(runs.y) - f) / kept)
     return Runs(runs.x, y, runs.start)
 
