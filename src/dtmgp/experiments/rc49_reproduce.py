@@ -11,7 +11,7 @@ import torch
 from dtmgp.errors import InputError
 from dtmgp.experiments import rc49
 from dtmgp.experiments.rc49_figures import draw_all
-from dtmgp.experiments.rc49_train import Output, run
+from dtmgp.experiments.rc49_train import PARTS, Output, run
 from dtmgp.experiments.results import Value, origin, read_csv
 from dtmgp.images.rc49 import load_rc49, write_rc49
 from dtmgp.images.stream import FileSource
@@ -37,7 +37,8 @@ def reproduce_rc49(out: Path, full: bool, command: str, say: Callable[[str], Non
         rows = data.training_rows(scale.images, SEED)
         say(f"{data!r}: {len(rows):,} of them for training, on {device}")
         study = rc49.Study(scale, FileSource(data, rows), device, SEED, say)
-        run(study, Output(out, origin(command, SEED)), checkpoints=out / "checkpoints")
+        parts = PARTS if full else [part for part in PARTS if part != "given"]
+        run(study, Output(out, origin(command, SEED)), only=parts, checkpoints=out / "checkpoints")
     lines = describe(read_csv(out / "rc49_scores.csv").rows)
     lines.append(f"largest memory of this process: {peak_memory():.1f} GiB")
     try:
