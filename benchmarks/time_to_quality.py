@@ -213,17 +213,25 @@ def figure(rows: Sequence[dict[str, Value]], target: Path) -> None:
     drawing = Figure(figsize=(5.2 * len(tasks), 3.8), layout="constrained")
     FigureCanvasAgg(drawing)
     for axis, task in zip(np.atleast_1d(drawing.subplots(1, len(tasks))), tasks):
-        for number, (name, label) in enumerate(
-            (("deep-gp", "GPyTorch DeepGP"), ("default", "DTMGPRegressor()"))
-        ):
-            own = [row for row in rows if row["task"] == task and row["contestant"] == name]
-            if own:
-                seconds, ks = ([float(row[key] or 0) for row in own] for key in ("train_cpu", "ks100"))
-                order = np.argsort(seconds)
-                axis.plot(
-                    np.take(seconds, order), np.take(ks, order), "o-", ms=4, color=f"C{number}", label=label
-                )
+        lines: dict[tuple[str, str], list[dict[str, Value]]] = {}  # a line for every contestant and seed
+        for row in rows:
+            if row["task"] == task:
+                lines.setdefault((str(row["contestant"]), str(row["seed"])), []).append(row)
+        labels = {"deep-gp": "GPyTorch DeepGP", "default": "DTMGPRegressor()"}
+        for (name, _), own in lines.items():
+            seconds, ks = ([float(row[key] or 0) for row in own] for key in ("train_cpu", "ks100"))
+            order = np.argsort(seconds)
+            axis.plot(
+                np.take(seconds, order),
+                np.take(ks, order),
+                "o-",
+                ms=4,
+                color=f"C{list(CONTESTANTS).index(name)}",
+                label=labels.pop(name, None),
+            )
         axis.set(xscale="log", xlabel="training, processor seconds", ylabel="KS100", title=task)
+        axis.set_xticks([5, 10, 30, 100, 300], labels=["5", "10", "30", "100", "300"])
+        axis.minorticks_off()
         axis.grid(True, which="major", lw=0.3)
         axis.legend(frameon=False)
     target.parent.mkdir(parents=True, exist_ok=True)
