@@ -364,3 +364,17 @@ class TestVerbose:
             quick(callbacks=callbacks).fit(x, y)
         assert "epoch 2/2" in screen.getvalue()
         assert "loss" in screen.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda y: 1e300 * y, "another unit"),
+        (lambda y: 1e-300 * y, "another unit"),
+        (lambda y: 1e12 + y, "subtract it"),
+    ],
+)
+def test_outputs_that_float32_cannot_hold_are_refused_before_work_starts(change, words):
+    rng = np.random.default_rng(0)
+    with pytest.raises(InputError, match=words):
+        DTMGPRegressor().fit(rng.uniform(size=(20, 2)), change(rng.normal(size=20)))

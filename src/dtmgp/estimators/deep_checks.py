@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from dtmgp.estimators.dtmgp import DTMGPRegressor
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
-LARGEST = 20_000_000  # features of one layer
+LARGEST_OUTPUT = 1e30
+NARROWEST = 1e-5  # range of outputs in units of their size: float32 holds seven digits
 
 
 def check_parameters(est: DTMGPRegressor) -> None:
@@ -68,6 +69,28 @@ def check_parameters(est: DTMGPRegressor) -> None:
     if est.dtype not in DTYPES:
         raise InputError("dtype", got=repr(est.dtype), expected=" or ".join(map(repr, DTYPES)))
     _device(est.device)
+
+
+def check_outputs(y: np.ndarray) -> None:
+    """Refuse outputs (n, W) that the numbers of the training cannot hold."""
+    for k, column in enumerate(y.T):
+        name = "y" if y.shape[1] == 1 else f"output {k}"
+        size, width = float(np.abs(column).max()), float(np.ptp(column / 2) * 2)
+        if size > LARGEST_OUTPUT or 0 < width < 1 / LARGEST_OUTPUT:
+            raise InputError(
+                name,
+                got=f"values up to {size:.2g} in a range of {width:.2g}",
+                expected=f"sizes and ranges between {1 / LARGEST_OUTPUT:g} and {LARGEST_OUTPUT:g}",
+                do="choose another unit",
+            )
+        if 0 < width < NARROWEST * size:
+            raise InputError(
+                name,
+                got=f"a range of {width:.2g} around values of {size:.2g}",
+                expected=f"a range of at least {NARROWEST:g} of the values",
+                cause="a large constant in all outputs, which leaves few digits for what varies",
+                do="subtract it",
+            )
 
 
 def _check_levels(levels: Any, hidden: int | None) -> None:

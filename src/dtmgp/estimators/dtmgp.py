@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dtmgp.errors import InputError
 from dtmgp.estimators.cube import Cube
-from dtmgp.estimators.deep_checks import check_parameters, resolve
+from dtmgp.estimators.deep_checks import check_outputs, check_parameters, resolve
 from dtmgp.estimators.deep_fit import Fitted, fit_deep
 from dtmgp.estimators.inputs import check_columns
 from dtmgp.estimators.lattice import Lattice
@@ -143,6 +143,7 @@ class DTMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.cube_ = Cube.from_data(x, names) if self.bounds is None else Cube.from_bounds(self.bounds, names)
         self._flat_output = outputs.ndim == 1
         columns = outputs.reshape(len(x), -1)
+        check_outputs(columns)
         seed = int(as_generator(self.random_state).integers(2**62))
         self.lattice_ = Lattice.of(columns) if self.likelihood is None and self.warp is None else None
         targets = columns if self.lattice_ is None else self.lattice_.spread(columns, seed)
