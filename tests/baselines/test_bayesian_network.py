@@ -156,9 +156,10 @@ def test_inputs_are_appended_where_asked():
     x = torch.randn(4, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     with torch.no_grad():
         expected = torch.cat([x @ first.weights.mean + first.bias.mean, x], dim=1) @ last.weights.mean
-        for noise in (network.noise(2, 4, x), network.shared_noise(2, x)):
+        for noise in (network.noise(2, 4, x, seeded(4)), network.shared_noise(2, x)):
             found = network(x, noise=noise).mean
-            np.testing.assert_allclose(found[1], expected + last.bias.mean, atol=1e-6)
+            # hidden draws have a standard deviation of at least 1e-6 (Gaussian.draw), here times a weight near 1
+            np.testing.assert_allclose(found[1], expected + last.bias.mean, atol=1e-5)
 
 
 def test_architectures_of_the_paper():
