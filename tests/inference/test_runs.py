@@ -104,3 +104,30 @@ def test_minus_zero_is_zero():
 def test_shapes_that_are_no_runs_are_refused(x, y):
     with pytest.raises(InputError, match="shapes"):
         Runs.group(np.zeros(x), np.zeros(y))
+
+
+@pytest.mark.parametrize("world", [2, 3, 5])
+@pytest.mark.parametrize("size", [2, 4, 7])
+def test_parts_of_a_global_batch_make_it_up_again(world, size):
+    runs = Runs.group(*data(), dtype=torch.float64)
+    passes = [
+        list(runs.batches(size, torch.Generator().manual_seed(1), (rank, world))) for rank in range(world)
+    ]
+    whole = list(runs.batches(size, torch.Generator().manual_seed(1)))
+    assert {len(part) for part in passes} == {len(whole)} == {runs.steps(size)}
+    for batch, parts in zip(whole, zip(*passes)):
+        used = [part for part in parts if part.weight > 0]
+        assert torch.equal(torch.cat([part.x for part in used]), batch.x)
+        assert torch.equal(torch.cat([part.y for part in used]), batch.y)
+        assert [part.place[0] for part in used] == np.cumsum([0, *[len(p.x) for p in used]])[:-1].tolist()
+        assert all(part.place[1] == len(batch.x) and len(part.x) for part in parts)
+        # the mean over processes of weight * mean is that of the whole: any number a run will do
+        mean = sum(part.weight * part.y.mean() for part in parts) / world
+        torch.testing.assert_close(mean, batch.weight * batch.y.mean(), rtol=1e-12, atol=0.0)
+
+
+@pytest.mark.parametrize("share", [(2, 2), (-1, 2), (0, 0)])
+def test_impossible_shares_are_refused(share):
+    runs = Runs.group(*data(), dtype=torch.float64)
+    with pytest.raises(InputError, match="share"):
+        next(runs.batches(3, share=share))

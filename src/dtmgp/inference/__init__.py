@@ -3,7 +3,7 @@
 Lives here: everything that changes parameters. May not live here: scaling of user data, estimators.
 """
 
-from dtmgp.inference.data import Batch, Runs
+from dtmgp.inference.data import Batch, Runs, RunSource
 from dtmgp.inference.objectives import ELBO, AbstractObjective, Energy, Loss, Predictive
 
-__all__ = ["ELBO", "AbstractObjective", "Batch", "Energy", "Loss", "Predictive", "Runs"]
+__all__ = ["ELBO", "AbstractObjective", "Batch", "Energy", "Loss", "Predictive", "RunSource", "Runs"]
