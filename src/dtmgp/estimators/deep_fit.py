@@ -7,20 +7,18 @@ import dataclasses
 import logging
 import math
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import torch
 from sklearn.mixture import GaussianMixture
 
+from dtmgp.estimators.deep_stages import Stage, run_stages, settings_of, stages_of
 from dtmgp.estimators.tmgp import TMGPRegressor
 from dtmgp.grids import AbstractGrid, SparseGrid
 from dtmgp.inference import AbstractObjective, Runs
-from dtmgp.inference.freeze import fixed_location, has_shape
 from dtmgp.inference.gauss_newton import Found, GaussNewton, gauss_newton_start
-from dtmgp.inference.trainer import Callback, Settings, Training, copy_state, train
-from dtmgp.inference.validation import negative_log_density
+from dtmgp.inference.trainer import Callback, Training
 from dtmgp.kernels import AbstractLineKernel, Additive, Matern32, Tensor
 from dtmgp.layers import LinearMean
 from dtmgp.likelihoods import (
@@ -63,26 +61,8 @@ class Plan:
     seed: int
 
 
-@dataclasses.dataclass(frozen=True)
-class Stage:
-    """One run of the training loop: steps, largest learning rate, and whether the location stays what it is."""
-
-    steps: int
-    rate: float
-    fixed: bool = True
-
-
-# After a start, a gentle stage; longer ones follow while the held-out score rises by much: laws that are no shift of
-# one shape, such as two branches. What does not raise the score is taken back. Where the start has used up much of the
-# data the location stays what it is.
-GENTLE, CAREFUL = Stage(300, 0.002, fixed=False), Stage(300, 0.005)
-LONGER = (Stage(1600, 0.02), Stage(3200, 0.02))
-UNSTARTED = (Stage(1600, 0.02, fixed=False), Stage(4800, 0.02, fixed=False))
-WORTH = 0.05  # nats a run that a stage must have gained for another one to follow
 MARGIN = 3.0  # log evidence that a dependence of the location on the inputs must gain over none
-STOPPED = ("interrupted", "stopped by a callback")
 LEAST_KEPT = 1e-4  # of 1 - h
-LITTLE = 0.1  # effective parameters per run up to which everything is trained
 PRUNED = 0.02  # prior scale of a location that does not depend on the inputs
 
 
@@ -303,26 +283,19 @@ def prune_location(model: DTMGP, runs: Runs) -> None:
                 layer.mean.matrix.copy_(layer.mean.start)
 
 
-def stages_of(plan: Plan, inputs: int, start: Found | None) -> list[Stage]:
-    """The stages; one stage of the user's own if he gave epochs or a rate."""
-    if plan.max_epochs is not None or plan.learning_rate is not None:
-        return [Stage(UNSTARTED[0].steps, plan.learning_rate or (0.002 if start else 0.02), False)]
-    if start is None:
-        return list(UNSTARTED)
-    # what has used up much of the data would be judged by inputs that it knows
-    mean = 0.0 if start.leverage is None else float(start.leverage.mean())
-    share = min(1.0, (inputs + 50) / 500)
-    fixed = mean >= LITTLE
-    stages = [CAREFUL if fixed else GENTLE, *LONGER]
-    return [dataclasses.replace(stage, steps=int(stage.steps * share), fixed=fixed) for stage in stages]
-
-
-def settings_of(plan: Plan, stage: Stage, inputs: int) -> Settings:
-    """A stage in epochs."""
-    batch = plan.batch_size or int(min(max(inputs / 16, 64), 1000))
-    steps = max(1, -(-inputs // batch))
-    epochs = plan.max_epochs or max(8, min(stage.steps // steps, 300))
-    return Settings(epochs, batch, stage.rate)
+def start_fit(plan: Plan, runs: Runs) -> tuple[Fitted, Runs]:
+    """A started model whose noise has its shape, and the runs that shape the law: see `left_out`."""
+    start = start_model(plan, runs)
+    model, found = start.model, start.found
+    shaped = runs
+    if found is not None:
+        if found.log_evidence < found.null_evidence + MARGIN:
+            prune_location(model, runs)
+            found.leverage = None
+            log.info("the evidence is for a location that does not depend on the inputs")
+        shaped = left_out(model, runs, found.leverage)
+        set_noise(model, shaped)
+    return Fitted(model.to(plan.device), [], found, start.widths, start.levels), shaped
 
 
 def fit_deep(
@@ -335,55 +308,22 @@ def fit_deep(
     fingerprint: str = "",
 ) -> Fitted:
     """Start from all runs, shape the noise, train in stages with the inputs numbered ``held_out`` as judges."""
-    start = start_model(plan, runs)
-    model, found = start.model, start.found
-    shaped = runs
-    if found is not None:
-        if found.log_evidence < found.null_evidence + MARGIN:
-            prune_location(model, runs)
-            found.leverage = None
-            log.info("the evidence is for a location that does not depend on the inputs")
-        shaped = left_out(model, runs, found.leverage)
-        set_noise(model, shaped)
-    fitted = Fitted(model.to(plan.device), [], found, start.widths, start.levels)
-    if found is not None and found.interrupted:
-        return fitted
+    fitted, shaped = start_fit(plan, runs)
     judges = torch.as_tensor(held_out, dtype=torch.long)
     others = torch.ones(len(runs.x), dtype=torch.bool)
     others[judges] = False
-    score, enough = math.inf, True
-    generator = torch.Generator().manual_seed(plan.seed)
-    for number, stage in enumerate(stages_of(plan, len(runs.x), found)):
-        if not enough or (stage.fixed and not has_shape(model)):
-            break
+
+    def data(stage: Stage) -> tuple[Runs, Runs | None]:
         used = shaped if stage.fixed else runs
         learn = _to(used.take(torch.nonzero(others)[:, 0]), plan.device)
-        validation = _to(used.take(judges), plan.device) if len(judges) else None
-        if validation is not None and number == 0:
-            score = negative_log_density(model, validation)
-        kept = copy_state(model)
-        with fixed_location(model) if stage.fixed else nullcontext():
-            training = train(
-                model,
-                learn,
-                plan.objective,
-                settings_of(plan, stage, len(learn.x)),
-                generator=generator,
-                validation=validation,
-                score=negative_log_density,
-                callbacks=callbacks,
-                checkpoint=f"{checkpoint}.{number + 1}" if checkpoint and number else checkpoint,
-                fingerprint=fingerprint,
-            )
-        fitted.stages.append(training)
-        if training.reason in STOPPED or validation is None or not training.best_state:
-            break
-        log.info("stage %d: held-out score %.4f after %.4f", number + 1, training.best_score, score)
-        enough = score - training.best_score > WORTH
-        if training.best_score < score:
-            score = training.best_score
-        else:
-            model.load_state_dict(kept)
+        return learn, _to(used.take(judges), plan.device) if len(judges) else None
+
+    if fitted.start is None or not fitted.start.interrupted:
+        stages = stages_of(plan, len(runs.x), fitted.start)
+        course = [(stage, settings_of(plan, stage, len(runs.x) - len(judges))) for stage in stages]
+        run_stages(
+            plan, fitted, course, data, callbacks=callbacks, checkpoint=checkpoint, fingerprint=fingerprint
+        )
     return fitted
 
 
