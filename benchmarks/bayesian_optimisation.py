@@ -1,6 +1,7 @@
 """Do our models find better inputs than BoTorch's SingleTaskGP, with the same acquisition function and runs?
 
     nice -n 10 python benchmarks/bayesian_optimisation.py [--seeds 10] [--problems branin hartmann6 network quantile]
+                                                          [--models SingleTaskGP "one layer" deep]
 
 All problems are minimised from noisy runs. All models start from the same Latin hypercube, and every round proposes a
 batch by qLogNEI with the same settings. Simple regret: the true objective at the recommended input (of those evaluated,
@@ -192,7 +193,10 @@ def optimise(problem: Problem, build: Any, seed: int, best: float) -> list[dict[
 
 
 def main(
-    seeds: int = 10, names: Sequence[str] = ("branin", "hartmann6", "network", "quantile"), out: Path = OUT
+    seeds: int = 10,
+    names: Sequence[str] = ("branin", "hartmann6", "network", "quantile"),
+    models: Sequence[str] = tuple(MODELS),
+    out: Path = OUT,
 ) -> None:
     """Run what is missing, append it, print medians."""
     warnings.filterwarnings("ignore")
@@ -204,12 +208,12 @@ def main(
     for seed in range(seeds):
         for name in names:
             problem = problems()[name]
-            for kind, build in MODELS.items():
+            for kind in models:
                 if (name, kind, seed) in done:
                     continue
                 if name not in bests:
                     bests[name] = problem.best()
-                for row in optimise(problem, build, seed, bests[name]):
+                for row in optimise(problem, MODELS[kind], seed, bests[name]):
                     rows.append({"problem": name, "model": kind, "seed": seed, "best": bests[name], **row})
                 write_csv(out, rows, stated)
     table(rows)
@@ -238,5 +242,6 @@ if __name__ == "__main__":
     )
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--problems", dest="names", nargs="+", choices=problems(), default=list(problems()))
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--out", type=Path, default=OUT)
     main(**vars(parser.parse_args()))
