@@ -37,6 +37,7 @@ LEAVES = {
     "experiments",
     "images",
     "botorch",
+    "streams",
     "emulation",
     "serve",
     "__main__",
