@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from dtmgp.errors import InputError
 from dtmgp.files import read_model, write_model
 
 if TYPE_CHECKING:
+    from dtmgp.inference.distributed import Processes
     from dtmgp.inference.trainer import Training
 
 KIND = "Checkpoint"
@@ -88,6 +90,19 @@ def load_checkpoint(path: str | Path, state: Training, fingerprint: Fingerprint)
     state.best_score = _number(config["best_score"])
     state.trace = [Epoch(line[0], *[_number(value) for value in line[1:]]) for line in config["trace"]]
     return True
+
+
+def load_shared(path: str | Path, state: Training, fingerprint: Fingerprint, processes: Processes) -> bool:
+    """``load_checkpoint`` in all processes, from the file that the first one sees."""
+    if processes.world == 1:
+        return load_checkpoint(path, state, fingerprint)
+    content = processes.once(lambda: Path(path).read_bytes() if Path(path).exists() else None)
+    if content is None:
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / Path(path).name
+        copy.write_bytes(content)
+        return processes.together(lambda: load_checkpoint(copy, state, fingerprint))
 
 
 def _plain(value: float) -> float | str:

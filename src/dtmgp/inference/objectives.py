@@ -18,7 +18,8 @@ from torch import Tensor
 from dtmgp.errors import InputError
 from dtmgp.inference.data import Batch
 from dtmgp.layers import Gaussian
-from dtmgp.model import TrainableModel
+from dtmgp.likelihoods import AbstractComponents
+from dtmgp.model import ModelNoise, TrainableModel
 
 
 class Loss(NamedTuple):
@@ -79,7 +80,7 @@ class ELBO(AbstractObjective):
 
     def data_term(self, model: TrainableModel, batch: Batch, generator: torch.Generator | None) -> Tensor:
         """``-E_h E_f log p(y | f)``, the inner expectation in closed form or by quadrature."""
-        f = model(batch.x, samples=self.samples, generator=generator)
+        f = model(batch.x, noise=noise_of(model, self.samples, batch, generator))
         rows = Gaussian(*(part.index_select(1, batch.group) for part in f))
         z = model.likelihood.warp(batch.y)
         score = model.likelihood.expected_log_prob(rows, z).mean(0) + model.likelihood.warp.log_derivative(
@@ -100,7 +101,7 @@ class Predictive(AbstractObjective):
 
     def data_term(self, model: TrainableModel, batch: Batch, generator: torch.Generator | None) -> Tensor:
         """``-log mean_k p(y | h_k)``; several outputs share the hidden draw and so need not be independent."""
-        noise = model.noise(self.samples, len(batch.x), batch.x, generator)
+        noise = noise_of(model, self.samples, batch, generator)
         law = model.components(batch.x, noise).take(batch.group)
         warp = model.likelihood.warp
         joint = law.log_prob(warp(batch.y)).sum(-1)
@@ -127,7 +128,7 @@ class Energy(AbstractObjective):
 
     def data_term(self, model: TrainableModel, batch: Batch, generator: torch.Generator | None) -> Tensor:
         """Mean over runs of the fair energy score of K draws."""
-        noise = model.noise(self.samples, len(batch.x), batch.x, generator)
+        noise = noise_of(model, self.samples, batch, generator)
         law = model.components(batch.x, noise)
         if not law.reparametrised:
             raise InputError(
@@ -144,7 +145,7 @@ class Energy(AbstractObjective):
                 cause="the score is in the scale of the warped output, which such a warp would shrink to 0",
                 do="use Predictive or ELBO, or fix the warp",
             )
-        draws = law.draw(generator)
+        draws = _draws(law, batch, generator)
         near = _distance(draws.index_select(1, batch.group) - model.likelihood.warp(batch.y)).mean(0)
         if draws.shape[-1] == 1:  # sum over pairs from order statistics
             ordered = draws[..., 0].sort(dim=0).values
@@ -154,6 +155,37 @@ class Energy(AbstractObjective):
             apart = 0.5 * _distance(draws.unsqueeze(0) - draws.unsqueeze(1)).sum((0, 1))
         spread = apart / (self.samples * (self.samples - 1))
         return (near - spread.index_select(0, batch.group)).mean()
+
+
+def noise_of(
+    model: TrainableModel, samples: int, batch: Batch, generator: torch.Generator | None
+) -> ModelNoise:
+    """Noise of a batch's inputs. It belongs to the global batch: what an input gets does not depend on the process.
+
+    Drawn for the whole global batch and cut: about 4 ns a number (docs/scale.md).
+    """
+    if batch.place is None:
+        return model.noise(samples, len(batch.x), batch.x, generator)
+    latent, hidden, output = model.noise(samples, batch.place[1], batch.x, generator)
+    own = _own(batch)
+    return ModelNoise(latent[:, own], tuple(part[:, own] for part in hidden), output[:, own])
+
+
+def _own(batch: Batch) -> slice:
+    """Where the batch's inputs are in the global batch."""
+    assert batch.place is not None
+    start = min(batch.place[0], batch.place[1] - len(batch.x))
+    return slice(start, start + len(batch.x))
+
+
+def _draws(law: AbstractComponents, batch: Batch, generator: torch.Generator | None) -> Tensor:
+    """Draws (S, n, W) of the law of every input; for a part of a global batch, those that the whole would have."""
+    if batch.place is None:
+        return law.draw(generator)
+    own = _own(batch)
+    rows = torch.zeros(batch.place[1], dtype=torch.long, device=batch.x.device)  # others' laws do not matter
+    rows[own] = torch.arange(len(batch.x), device=batch.x.device)
+    return law.take(rows).draw(generator)[:, own]
 
 
 def _distance(difference: Tensor) -> Tensor:

@@ -1,6 +1,8 @@
 """One training loop: Adam, a one-cycle learning rate, minibatches of inputs, the best held-out state.
 
-Nobody has to use it: an objective is a function of (model, batch), and any torch loop will do.
+Nobody has to use it: an objective is a function of (model, batch), and any torch loop will do. Several processes run
+the same loop, each on its part of every batch: gradients and losses are summed in every step (`inference.reduction`),
+and what ends the loop is decided by the first process (`inference.distributed`).
 """
 
 from __future__ import annotations
@@ -13,16 +15,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dtmgp.errors import InputError
-from dtmgp.inference.checkpoint import Fingerprint, fingerprint_of, load_checkpoint, save_checkpoint
-from dtmgp.inference.data import Batch, Runs
+from dtmgp.inference.checkpoint import Fingerprint, fingerprint_of, load_shared, save_checkpoint
+from dtmgp.inference.data import Batch, Runs, RunSource, part_of
+from dtmgp.inference.distributed import Interrupts, Processes
 from dtmgp.inference.objectives import AbstractObjective, Loss
+from dtmgp.inference.reduction import sum_gradients
 from dtmgp.inference.validation import non_finite_message
 from dtmgp.model import TrainableModel
 
-Score = Callable[[TrainableModel, Runs], float]
+Score = Callable[[TrainableModel, Runs], float]  # a mean over runs: several processes score a part each
+ALONE = Processes()
+UNLIKE = "processes that read different tables or got different parameters"
+WHOLE = "give each the same arguments and all of the data: the loop takes the parts; or set distributed='off'"
 
 
 class Epoch(NamedTuple):
@@ -96,7 +103,7 @@ def copy_state(model: TrainableModel) -> dict[str, Tensor]:
 
 def train(
     model: TrainableModel,
-    runs: Runs,
+    runs: RunSource,
     objective: AbstractObjective,
     settings: Settings,
     *,
@@ -107,6 +114,7 @@ def train(
     checkpoint: str | Path | None = None,
     checkpoint_every: int = 10,
     fingerprint: Fingerprint = "",
+    processes: Processes = ALONE,
 ) -> Training:
     """Train in place; the model ends in its best state by the held-out score, or its last without one.
 
@@ -115,84 +123,140 @@ def train(
     which parameter or layer was hit. With ``checkpoint`` the state is written every so many epochs, and a run that
     finds its own file goes on from there: to the same bits as if it had never stopped. Its own has the same data,
     settings, objective and ``fingerprint``; put there what else decides the result, such as the seed.
+
+    With several ``processes`` each has the same model, data, settings and generator state, and all end with the same
+    bits; they differ from those of one process by rounding. Callbacks, checkpoints and decisions are the first one's.
     """
-    whole = (settings.epochs, settings.batch_size, settings.scores, checkpoint_every)
-    if min(whole) < 1 or not 0 < settings.learning_rate < math.inf or not settings.clip > 0:
-        raise InputError(
-            "training settings",
-            got=f"{settings!r}, checkpoint_every={checkpoint_every}",
-            expected="positive epochs, batch size, rate, clip, scores and checkpoint_every",
-        )
+    check_settings(settings, checkpoint_every)
     parameters = [p for p in model.parameters() if p.requires_grad]
-    adam = torch.optim.Adam(parameters, lr=settings.learning_rate)
-    state = Training(model, adam, generator, settings.epochs)
+    state = Training(model, optimiser_of(parameters, settings), generator, settings.epochs)
+    if checkpoint is not None or processes.world > 1:
+        fingerprint = fingerprint_of(fingerprint, settings, objective, *runs.fingerprint())
+        processes.check_same("data or settings", fingerprint, cause=UNLIKE, do=WHOLE)
     if checkpoint is not None:
-        fingerprint = fingerprint_of(fingerprint, settings, objective, *(part.cpu().numpy() for part in runs))
-        load_checkpoint(checkpoint, state, fingerprint)
-    steps = max(1, -(-len(runs.x) // settings.batch_size))
+        load_shared(checkpoint, state, fingerprint, processes)
+    processes.check_in_step(generator, parameters)
+    steps = runs.steps(settings.batch_size)
     every = max(1, settings.epochs // settings.scores)
     good = latest = copy_state(model)
-    batch = runs.batch(torch.arange(min(len(runs.x), settings.batch_size), device=runs.x.device))
+    batch: Batch | None = None
     try:
-        while state.epoch < settings.epochs:
-            begun = time.perf_counter()
-            sums, count = [0.0, 0.0, 0.0], 0
-            for number, batch in enumerate(runs.batches(settings.batch_size, generator)):
-                progress = (state.epoch + number / steps) / settings.epochs
-                for group in state.optimiser.param_groups:
-                    group["lr"] = settings.rate(progress)
-                kl_scale = 1.0 if settings.kl_warm_up <= 0 else min(1.0, progress / settings.kl_warm_up)
-                state.optimiser.zero_grad(set_to_none=True)
-                loss = _evaluate(objective, model, batch, generator, kl_scale)
-                loss.value.backward()
-                gradients = [p.grad for p in parameters if p.grad is not None]
-                norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
-                if not (math.isfinite(loss.value.detach()) and math.isfinite(norm)):
-                    state.reason = non_finite_message(model, loss, batch, state.epoch)
-                    break
-                good = latest  # only now known: a state is good if its loss and gradient are finite
-                torch.nn.utils.clip_grads_with_norm_(parameters, settings.clip, norm, foreach=True)
-                state.optimiser.step()
-                for k, part in enumerate(loss):
-                    sums[k] += float(part.detach()) * len(batch.x)
-                count += len(batch.x)
-            else:
-                state.epoch += 1
-                held_out = math.nan
-                due = state.epoch % every == 0 or state.epoch == settings.epochs
-                if validation is not None and score is not None and due:
-                    held_out = score(model, validation)
-                    if math.isfinite(held_out) and held_out < state.best_score:
-                        state.keep(held_out)
-                loss_mean, data_mean, kl_mean = (part / count for part in sums)
-                rate, taken = float(state.optimiser.param_groups[0]["lr"]), time.perf_counter() - begun
-                line = Epoch(state.epoch, loss_mean, data_mean, kl_mean, rate, held_out, taken)
-                state.trace.append(line)
-                latest = copy_state(model)
-                asked = [callback(state) for callback in callbacks]  # every callback hears of every epoch
-                if any(asked):
-                    state.reason = "stopped by a callback"
-                    break
-                waited = state.epoch - state.best_epoch
-                if state.best_state and waited > settings.patience * settings.epochs:
-                    state.reason = f"no better held-out score for {waited} epochs"
-                    break
-                # after the decisions to stop: a run that is killed here and resumed must make them all again
-                if checkpoint is not None and state.epoch % checkpoint_every == 0:
-                    save_checkpoint(checkpoint, state, fingerprint)
-                continue
-            model.load_state_dict(good)
-            break
+        with Interrupts(processes) as interrupts:
+            while state.epoch < settings.epochs:
+                begun = time.perf_counter()
+                sums, count = [0.0, 0.0, 0.0], 0
+                for number, batch in enumerate(runs.batches(settings.batch_size, generator, processes.share)):
+                    progress = (state.epoch + number / steps) / settings.epochs
+                    set_rate(state.optimiser, settings.rate(progress))
+                    kl_scale = 1.0 if settings.kl_warm_up <= 0 else min(1.0, progress / settings.kl_warm_up)
+                    state.optimiser.zero_grad(set_to_none=True)
+                    loss, own = _gradients(state, objective, batch, kl_scale, processes, interrupts)
+                    norm = gradient_norm(parameters)
+                    if not (math.isfinite(loss.value) and math.isfinite(norm)):
+                        state.reason = _what_failed(state, own, batch, processes, state.epoch)
+                        break
+                    good = latest  # only now known: a state is good if its loss and gradient are finite
+                    step(state.optimiser, parameters, norm, settings)
+                    inputs = len(batch.x) if batch.place is None else batch.place[1]
+                    for k, part in enumerate(loss):
+                        sums[k] += float(part) * inputs
+                    count += inputs
+                else:
+                    state.epoch += 1
+                    held_out = math.nan
+                    due = state.epoch % every == 0 or state.epoch == settings.epochs
+                    if validation is not None and score is not None and due:
+                        held_out = shared_score(score, model, validation, processes)
+                        if math.isfinite(held_out) and held_out < state.best_score:
+                            state.keep(held_out)
+                    loss_mean, data_mean, kl_mean = (part / count for part in sums)
+                    rate = float(state.optimiser.param_groups[0]["lr"])
+                    taken = time.perf_counter() - begun
+                    line = Epoch(state.epoch, loss_mean, data_mean, kl_mean, rate, held_out, taken)
+                    state.trace.append(line)
+                    latest = copy_state(model)
+                    processes.check_in_step(generator, parameters)
+                    end = processes.once(lambda: _end(state, settings, callbacks))
+                    if end is not None:
+                        state.reason = end
+                        break
+                    # after the decisions to stop: a run that is killed here and resumed must make them all again
+                    if checkpoint is not None and state.epoch % checkpoint_every == 0:
+                        processes.once(lambda: save_checkpoint(checkpoint, state, fingerprint))
+                    continue
+                model.load_state_dict(good)
+                break
         if not state.best_state:
-            _check_last(state, objective, batch, good)
+            if batch is None:  # the checkpoint was of the last epoch
+                batch = next(iter(runs.batches(settings.batch_size, torch.Generator(), processes.share)))
+            _check_last(state, objective, batch, good, processes)
     except KeyboardInterrupt:
         state.reason = "interrupted"
         model.load_state_dict(good)
     if state.best_state:
         model.load_state_dict(state.best_state)
     if checkpoint is not None and state.reason != "interrupted":
-        Path(checkpoint).unlink(missing_ok=True)  # its run has ended: the model file is the result
+        # its run has ended: the model file is the result
+        processes.once(lambda: Path(checkpoint).unlink(missing_ok=True))
     return state
+
+
+# -- parts of a step ------------------------------------------------------------------------------------------
+def optimiser_of(parameters: list[nn.Parameter], settings: Settings) -> torch.optim.Optimizer:
+    """The optimiser of a run."""
+    return torch.optim.Adam(parameters, lr=settings.learning_rate)
+
+
+def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """The learning rate of the next step."""
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+
+
+def gradient_norm(parameters: list[nn.Parameter]) -> Tensor:
+    """Length of the gradient, of all parameters together."""
+    return torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None], foreach=True)
+
+
+def step(
+    optimiser: torch.optim.Optimizer, parameters: list[nn.Parameter], norm: Tensor, settings: Settings
+) -> None:
+    """One step along the gradient, cut to the length ``settings.clip``."""
+    torch.nn.utils.clip_grads_with_norm_(parameters, settings.clip, norm, foreach=True)
+    optimiser.step()
+
+
+def _gradients(
+    state: Training,
+    objective: AbstractObjective,
+    batch: Batch,
+    kl_scale: float,
+    processes: Processes,
+    interrupts: Interrupts,
+) -> tuple[Loss, Loss]:
+    """Gradients of the global batch's loss in every parameter; that loss, and the loss of this process's part.
+
+    The KL term and its gradient are the same in all processes: they are added after the sum and never sent.
+    """
+    model = state.model
+    if processes.world == 1:
+        loss = _evaluate(objective, model, batch, state.generator, kl_scale)
+        loss.value.backward()
+        return Loss(*(part.detach() for part in loss)), loss
+    own = _evaluate(objective, model, batch, state.generator, None)
+    (own.data / processes.world).backward()
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    numbers = own.data.detach() / processes.world, float(interrupts.asked)
+    (data, asked), _ = sum_gradients(processes, parameters, numbers)
+    if asked:
+        raise KeyboardInterrupt
+    kl = model.kl() / batch.total
+    weighted = objective.kl_weight * kl_scale * kl
+    if weighted.requires_grad:
+        weighted.backward()
+    kl = kl.detach()
+    data_mean = torch.full_like(kl, data)
+    return Loss(data_mean + weighted.detach(), data_mean, kl), Loss(own.data.detach(), own.data.detach(), kl)
 
 
 def _evaluate(
@@ -200,19 +264,65 @@ def _evaluate(
     model: TrainableModel,
     batch: Batch,
     generator: torch.Generator,
-    kl_scale: float = 1.0,
+    kl_scale: float | None = 1.0,
 ) -> Loss:
+    """The loss; without ``kl_scale`` of the data alone, and then all three are the term with its graph."""
     try:
-        return objective(model, batch, generator, kl_scale)
+        if kl_scale is not None:
+            return objective(model, batch, generator, kl_scale)
+        data = batch.weight * objective.data_term(model, batch, generator)
+        return Loss(data, data, data)
     except torch.linalg.LinAlgError:  # of the features, when a lengthscale has left every scale
         nothing = torch.full((), math.nan, requires_grad=True)
-        return Loss(nothing, nothing.detach(), nothing.detach())
+        return Loss(nothing, nothing if kl_scale is None else nothing.detach(), nothing.detach())
 
 
-def _check_last(state: Training, objective: AbstractObjective, batch: Batch, good: dict[str, Tensor]) -> None:
+def _what_failed(state: Training, own: Loss, batch: Batch, processes: Processes, epoch: int) -> str:
+    """The reason of the first process in whose part something was not finite."""
+    message = non_finite_message(state.model, own, batch, epoch)
+    said = processes.gather((math.isfinite(own.value.detach()), message))
+    return next((text for finite, text in said if not finite), said[0][1])
+
+
+def _end(state: Training, settings: Settings, callbacks: Sequence[Callback]) -> str | None:
+    """Why training ends after this epoch, or None; every callback hears of every epoch."""
+    asked = [callback(state) for callback in callbacks]
+    if any(asked):
+        return "stopped by a callback"
+    waited = state.epoch - state.best_epoch
+    if state.best_state and waited > settings.patience * settings.epochs:
+        return f"no better held-out score for {waited} epochs"
+    return None
+
+
+def _check_last(
+    state: Training, objective: AbstractObjective, batch: Batch, good: dict[str, Tensor], processes: Processes
+) -> None:
     """The last step has had no loss of its own yet: go back if it led nowhere."""
     loss = _evaluate(objective, state.model, batch, torch.Generator().manual_seed(0))
-    if not math.isfinite(loss.value.detach()):
+    if not all(processes.gather(math.isfinite(loss.value.detach()))):
         state.optimiser.zero_grad(set_to_none=True)
-        state.reason = non_finite_message(state.model, loss, batch, state.epoch - 1)
+        state.reason = _what_failed(state, loss, batch, processes, state.epoch - 1)
         state.model.load_state_dict(good)
+
+
+# -- what several processes share -----------------------------------------------------------------------------
+def shared_score(score: Score, model: TrainableModel, validation: Runs, processes: Processes) -> float:
+    """The score of held-out runs; each process takes some of the inputs."""
+    if processes.world == 1:
+        return score(model, validation)
+    own, _ = part_of(torch.arange(validation.inputs, device=validation.x.device), processes.share)
+    part = validation.take(own)
+    found = processes.gather((score(model, part) * part.total if len(own) else 0.0, part.total))
+    return sum(value for value, _ in found) / sum(runs for _, runs in found)
+
+
+def check_settings(settings: Settings, checkpoint_every: int) -> None:
+    """Refuse numbers that cannot be used."""
+    whole = (settings.epochs, settings.batch_size, settings.scores, checkpoint_every)
+    if min(whole) < 1 or not 0 < settings.learning_rate < math.inf or not settings.clip > 0:
+        raise InputError(
+            "training settings",
+            got=f"{settings!r}, checkpoint_every={checkpoint_every}",
+            expected="positive epochs, batch size, rate, clip, scores and checkpoint_every",
+        )
