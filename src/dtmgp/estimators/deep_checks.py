@@ -12,6 +12,8 @@ from dtmgp.estimators.deep_fit import Plan
 from dtmgp.estimators.inputs import check_number
 from dtmgp.grids import AbstractGrid
 from dtmgp.inference import AbstractObjective, Predictive
+from dtmgp.inference.distributed import Processes, join, own_device
+from dtmgp.inference.trainer import ALONE
 from dtmgp.kernels import AbstractLineKernel, Additive, Tensor
 from dtmgp.likelihoods import AbstractLikelihood, AbstractWarp
 
@@ -69,6 +71,8 @@ def check_parameters(est: DTMGPRegressor) -> None:
     if est.dtype not in DTYPES:
         raise InputError("dtype", got=repr(est.dtype), expected=" or ".join(map(repr, DTYPES)))
     _device(est.device)
+    if est.distributed not in ("auto", "off"):
+        raise InputError("distributed", got=repr(est.distributed), expected="'auto' or 'off'")
 
 
 def check_outputs(y: np.ndarray) -> None:
@@ -128,7 +132,14 @@ def _device(name: Any) -> torch.device:
     return device
 
 
-def resolve(est: DTMGPRegressor, likelihood: AbstractLikelihood, seed: int) -> Plan:
+def processes_of(est: DTMGPRegressor) -> Processes:
+    """The processes that fit together: those of torchrun, unless told otherwise."""
+    return Processes() if est.distributed == "off" else join(own_device(_device(est.device)))
+
+
+def resolve(
+    est: DTMGPRegressor, likelihood: AbstractLikelihood, seed: int, processes: Processes = ALONE
+) -> Plan:
     """The plan of a fit."""
     return Plan(
         likelihood=likelihood,
@@ -142,6 +153,7 @@ def resolve(est: DTMGPRegressor, likelihood: AbstractLikelihood, seed: int) -> P
         batch_size=est.batch_size,
         learning_rate=est.learning_rate,
         dtype=DTYPES[est.dtype],
-        device=_device(est.device),
+        device=_device(est.device) if processes.world == 1 else own_device(_device(est.device)),
         seed=seed,
+        processes=processes,
     )

@@ -17,6 +17,7 @@ from dtmgp.estimators.deep_stages import Stage, run_stages, settings_of, stages_
 from dtmgp.estimators.tmgp import TMGPRegressor
 from dtmgp.grids import AbstractGrid, SparseGrid
 from dtmgp.inference import AbstractObjective, Runs
+from dtmgp.inference.distributed import Processes
 from dtmgp.inference.gauss_newton import Found, GaussNewton, gauss_newton_start
 from dtmgp.inference.trainer import Callback, Training
 from dtmgp.kernels import AbstractLineKernel, Additive, Matern32, Tensor
@@ -59,6 +60,7 @@ class Plan:
     dtype: torch.dtype
     device: torch.device
     seed: int
+    processes: Processes = dataclasses.field(default=Processes(), repr=False)  # no part of the result
 
 
 MARGIN = 3.0  # log evidence that a dependence of the location on the inputs must gain over none
@@ -308,7 +310,8 @@ def fit_deep(
     fingerprint: str = "",
 ) -> Fitted:
     """Start from all runs, shape the noise, train in stages with the inputs numbered ``held_out`` as judges."""
-    fitted, shaped = start_fit(plan, runs)
+    fitted, shaped = plan.processes.once(lambda: start_fit(plan, runs))
+    fitted.model.to(plan.device)
     judges = torch.as_tensor(held_out, dtype=torch.long)
     others = torch.ones(len(runs.x), dtype=torch.bool)
     others[judges] = False

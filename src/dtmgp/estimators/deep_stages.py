@@ -15,7 +15,7 @@ import torch
 from dtmgp.inference import Runs, RunSource
 from dtmgp.inference.freeze import fixed_location, has_shape
 from dtmgp.inference.gauss_newton import Found
-from dtmgp.inference.trainer import Callback, Settings, copy_state, train
+from dtmgp.inference.trainer import Callback, Settings, copy_state, shared_score, train
 from dtmgp.inference.validation import negative_log_density
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def run_stages(
             break
         learn, validation = data(stage)
         if validation is not None and number == 0:
-            score = negative_log_density(model, validation)
+            score = shared_score(negative_log_density, model, validation, plan.processes)
         kept = copy_state(model)
         with fixed_location(model) if stage.fixed else nullcontext():
             training = train(
@@ -101,6 +101,7 @@ def run_stages(
                 callbacks=callbacks,
                 checkpoint=f"{checkpoint}.{number + 1}" if checkpoint and number else checkpoint,
                 fingerprint=fingerprint,
+                processes=plan.processes,
             )
         fitted.stages.append(training)
         if training.reason in STOPPED or validation is None or not training.best_state:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dtmgp.errors import InputError
 from dtmgp.estimators.cube import Cube
-from dtmgp.estimators.deep_checks import check_outputs, check_parameters, resolve
+from dtmgp.estimators.deep_checks import check_outputs, check_parameters, processes_of, resolve
 from dtmgp.estimators.deep_fit import Fitted, fit_deep
 from dtmgp.estimators.inputs import check_columns
 from dtmgp.estimators.lattice import Lattice
@@ -71,6 +71,8 @@ class DTMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     verbose: 0 is silent; 1 shows a progress bar on a terminal and prints what was chosen.
     checkpoint: a file for the state of the training, removed at its end; a run that was killed goes on from there.
     callbacks: functions of the training state, called after every epoch; one that returns True stops.
+    distributed: ``"auto"``: under ``torchrun`` its processes train one model together, each given all of the data
+        (see docs/scale.md); ``"off"``: this process fits alone.
 
     Attributes
     ----------
@@ -108,6 +110,7 @@ class DTMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         verbose: int = 0,
         checkpoint: str | os.PathLike[str] | None = None,
         callbacks: Sequence[Callback] = (),
+        distributed: str = "auto",
     ) -> None:
         self.hidden_widths = hidden_widths
         self.levels = levels
@@ -129,6 +132,7 @@ class DTMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.verbose = verbose
         self.checkpoint = checkpoint
         self.callbacks = callbacks
+        self.distributed = distributed
 
     # -- fitting ----------------------------------------------------------------------------------------------
     def fit(self, X: Any, y: Any) -> Self:
@@ -144,16 +148,17 @@ class DTMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._flat_output = outputs.ndim == 1
         columns = outputs.reshape(len(x), -1)
         check_outputs(columns)
-        seed = int(as_generator(self.random_state).integers(2**62))
+        processes = processes_of(self)
+        seed = processes.once(lambda: int(as_generator(self.random_state).integers(2**62)))
         self.lattice_ = Lattice.of(columns) if self.likelihood is None and self.warp is None else None
         targets = columns if self.lattice_ is None else self.lattice_.spread(columns, seed)
         scaled = self.cube_.scale(x)
         likelihood, self.warp_ = output_likelihood(self, scaled, targets, seed)
         likelihood.check_targets(targets)
-        plan = resolve(self, likelihood, seed)
+        plan = resolve(self, likelihood, seed, processes)
         runs = Runs.group(scaled, targets, dtype=plan.dtype)
         held_out = _held_out(len(runs.x), self.validation_fraction, seed)
-        with report_progress(self.verbose) as watch:
+        with report_progress(self.verbose if processes.first else 0) as watch:
             fitted = fit_deep(
                 plan,
                 runs,
@@ -163,7 +168,7 @@ class DTMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 fingerprint="" if self.checkpoint is None else fingerprint_of(scaled, targets, repr(plan)),
             )
         self._set_fitted(fitted, seed)
-        if self.verbose:
+        if self.verbose and processes.first:
             print(self.summary())
         return self
 
