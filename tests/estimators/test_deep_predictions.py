@@ -51,6 +51,24 @@ class TestOneLaw:
                 second = integrate.trapezoid((grid - mean[0]) ** 2 * density, grid)
                 assert second == pytest.approx(std[0] ** 2, rel=2e-3)
 
+    def test_a_summary_is_the_separate_predictions(self, name):
+        est, x, _ = fitted(name)
+        levels = [0.05, 0.5, 0.99]
+        mean, std, quantiles = est.predict_summary(x, levels)
+        expected = (*est.predict(x, return_std=True), est.predict_quantiles(x, levels))
+        for found, wanted in zip((mean, std, quantiles), expected):
+            np.testing.assert_allclose(found, wanted, rtol=1e-12)  # rounding: the parts have other sizes
+        assert est.predict_summary(x, 0.5)[2].shape == (60, 1)
+
+    def test_single_precision_is_the_same_law(self, name):
+        est, x, _ = fitted(name)
+        fast = est.single_precision()
+        wanted, found = est.predict_summary(x, [0.05, 0.95]), fast.predict_summary(x, [0.05, 0.95])
+        for one, other in zip(wanted, found):
+            # measured: 4e-4, where the search for quantiles ends in float32
+            assert np.abs(one - other).max() < 1e-3 * wanted[1].max()
+        assert next(est.model_.parameters()).dtype.itemsize == 8
+
     def test_quantiles_invert_the_cdf(self, name):
         est, x, _ = fitted(name)
         levels = np.array([0.001, 0.1, 0.5, 0.9, 0.999])

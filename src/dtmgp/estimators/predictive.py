@@ -6,6 +6,7 @@ not depend on how the inputs are split into calls.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import cast
 
@@ -18,6 +19,7 @@ from dtmgp.estimators.lattice import Lattice
 from dtmgp.layers import Gaussian
 from dtmgp.likelihoods import Categorical
 from dtmgp.model import DTMGP, Mixture
+from dtmgp.model.noise import ModelNoise
 
 Array = np.ndarray
 ENTRIES = 1 << 19  # numbers of one layer held at once: 4 MB in float64, which the cache holds
@@ -77,7 +79,30 @@ class PredictiveLaw:
         with torch.no_grad():
             for part, law in self._parts(x, len(levels)):
                 found[part] = law.quantiles(torch.as_tensor(levels)).cpu().numpy()
-        return found if self.lattice is None else np.maximum(np.ceil(found - 0.5), self.lattice.low)
+        return self._whole(found)
+
+    def summary(self, x: Float[Array, "n d"], levels: Float[Array, " q"]) -> tuple[Array, Array, Array]:
+        """Mean, standard deviation (n, W) and quantiles (n, W, q), the layers evaluated once."""
+        means, stds = np.empty((2, len(x), self.columns))
+        found = np.empty((len(x), self.width, len(levels)))
+        with torch.no_grad():
+            for part, law in self._parts(x):
+                mean, variance = law.mean_and_variance()
+                means[part], stds[part] = mean.cpu().numpy(), variance.clamp(min=0.0).sqrt().cpu().numpy()
+                found[part] = law.quantiles(torch.as_tensor(levels)).cpu().numpy()
+        return means, stds, self._whole(found)
+
+    def _whole(self, quantiles: Array) -> Array:
+        """Quantiles of whole numbers are whole."""
+        return quantiles if self.lattice is None else np.maximum(np.ceil(quantiles - 0.5), self.lattice.low)
+
+    def single(self) -> PredictiveLaw:
+        """The same law, the same draws, computed in float32."""
+        same = copy.copy(self)
+        same.model = copy.deepcopy(self.model).float()
+        latent, hidden, output = self.noise
+        same.noise = ModelNoise(latent.float(), tuple(part.float() for part in hidden), output.float())
+        return same
 
     def cdf(self, x: Float[Array, "n d"], y: Float[Array, "n W"]) -> Float[Array, "n W"]:
         """``P(Y <= y)`` per output."""

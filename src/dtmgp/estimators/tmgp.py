@@ -17,28 +17,26 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dtmgp.errors import InputError
 from dtmgp.estimators.cube import Cube
 from dtmgp.estimators.inputs import check_columns, check_level, check_number
+from dtmgp.estimators.kriging_start import default_level, feature_limit, grid_of, level_size, starting_point
 from dtmgp.estimators.storage import load_regressor, save_regressor
 from dtmgp.grids import AbstractGrid, SparseGrid
 from dtmgp.kernels import AbstractLineKernel, Additive, Matern32, Tensor, as_tensor
 from dtmgp.kriging import (
-    DualEvidence,
+    Adaptive,
     Effort,
-    Hyperparameters,
+    Grown,
     KrigingModel,
     Replicates,
     Settings,
     collapse,
     fit,
+    fit_adaptive,
 )
 from dtmgp.random import RandomState, as_generator
 
 Array = np.ndarray
 log = logging.getLogger("dtmgp")
-MOST_FEATURES = 1500  # of the default level, and
-FEATURES_PER_INPUT = 5  # as many per distinct input
 LARGEST = 5_000_000  # features: the iterative path holds some 75 vectors of them, 3 GB
-START_LENGTHSCALES = (0.5, 2.0, 8.0)
-START_NOISES = (0.02, 0.3)
 
 
 class TMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -53,7 +51,8 @@ class TMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     ----------
     kernel: line kernel, Tensor or Additive, in coordinates of the unit cube. Default ``Matern32()``.
     level: level of the sparse grid (generalised levels for Matern kernels); a sequence of levels to choose from by
-        evidence; a grid of your own; or None for the largest level with at most 1500 features (and 5 per input).
+        evidence; a grid of your own; ``Adaptive()`` for one that grows where the evidence says that it pays; or None
+        for the largest level with at most 1500 features (and 5 per input).
     linear_mean: whether a linear mean with a wide prior is integrated out beside the features.
     learn_kernel: whether lengthscales and variances are learned; else those of ``kernel`` are used, which then refer
         to outputs of unit variance.
@@ -81,7 +80,7 @@ class TMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def __init__(
         self,
         kernel: AbstractLineKernel | Tensor | Additive | None = None,
-        level: int | Sequence[int] | AbstractGrid | None = None,
+        level: int | Sequence[int] | AbstractGrid | Adaptive | None = None,
         *,
         linear_mean: bool = True,
         learn_kernel: bool = True,
@@ -196,7 +195,10 @@ class TMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self, data: Replicates, kernel: Tensor | Additive, scale: float, rng: np.random.Generator
     ) -> tuple[KrigingModel, int | AbstractGrid]:
         level = default_level(kernel, data.rows) if self.level is None else self.level
-        candidates = check_level(level, LARGEST, lambda k: _size(kernel, k))
+        if isinstance(level, Adaptive):
+            grown = self._grow(data, kernel, level, scale, rng)
+            return grown.model, grown.grid
+        candidates = check_level(level, LARGEST, lambda k: level_size(kernel, k))
         fitted = [(self._fit_one(data, kernel, grid_of(kernel, k), scale, rng), k) for k in candidates]
         best = max(fitted, key=lambda pair: pair[0].log_evidence)
         if self.verbose:
@@ -212,17 +214,46 @@ class TMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         scale: float,
         rng: np.random.Generator,
     ) -> KrigingModel:
-        settings = Settings(
+        settings = self._settings()
+        start = starting_point(data, kernel, grid, settings, self._given_noise(scale))
+        return fit(data, kernel, grid, start, settings, rng)
+
+    def _grow(
+        self,
+        data: Replicates,
+        kernel: Tensor | Additive,
+        policy: Adaptive,
+        scale: float,
+        rng: np.random.Generator,
+    ) -> Grown:
+        if isinstance(kernel, Additive):
+            raise InputError(
+                "level",
+                got="Adaptive() with an additive kernel",
+                expected="a Tensor or a line kernel",
+                do="leave the terms to the evidence: growth adds interactions only where they pay",
+            )
+        settings = self._settings()
+        first = SparseGrid(kernel.dim, policy.start)
+        start = starting_point(data, kernel, first, settings, self._given_noise(scale))
+        most = feature_limit(data.rows) if policy.max_features is None else policy.max_features
+        grown = fit_adaptive(data, kernel, policy, start, settings, rng, max_features=most)
+        if self.verbose:
+            for step in grown.rounds:
+                print(f"{step.features:,} features: log evidence {step.log_evidence:.2f}")
+        return grown
+
+    def _settings(self) -> Settings:
+        return Settings(
             mean_std=10.0 if self.linear_mean else 0.0,
             learn_kernel=self.learn_kernel,
             learn_noise=self.noise is None,
             max_evaluations=self.max_evaluations,
             effort=Effort() if self.effort is None else self.effort,
         )
-        start = starting_point(
-            data, kernel, grid, settings, None if self.noise is None else self.noise / scale**2
-        )
-        return fit(data, kernel, grid, start, settings, rng)
+
+    def _given_noise(self, scale: float) -> float | None:
+        return None if self.noise is None else self.noise / scale**2
 
     # -- predictions ------------------------------------------------------------------------------------------
     def predict(
@@ -256,13 +287,16 @@ class TMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def predict_quantiles(self, X: Any, q: npt.ArrayLike) -> Float[Array, "..."]:
         """Quantiles of Y(x): (n,) or (n, W) for one q, with a last axis for several."""
+        found = self.predict_summary(X, q)[2]
+        return found[..., 0] if np.ndim(q) == 0 else found
+
+    def predict_summary(self, X: Any, q: npt.ArrayLike) -> tuple[Array, Array, Array]:
+        """Mean, standard deviation, and quantiles at the levels q (a last axis), in one pass."""
         mean, std = self.predict(X, return_std=True)
         levels = np.asarray(q, dtype=np.float64)
         if levels.ndim > 1 or not ((levels > 0) & (levels < 1)).all():
             raise InputError("q", got=repr(q), expected="numbers between 0 and 1")
-        if levels.ndim == 0:
-            return mean + std * norm.ppf(levels)
-        return mean[..., None] + std[..., None] * norm.ppf(levels)
+        return mean, std, mean[..., None] + std[..., None] * norm.ppf(np.atleast_1d(levels))
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
         """Lower and upper ends of the central interval of Y(x) with the given coverage."""
@@ -320,53 +354,3 @@ class TMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 "y", got=f"shape {values.shape}", expected=f"shape {mean.shape}, one row per row of X"
             )
         return values
-
-
-def grid_of(kernel: Tensor | Additive, level: int | AbstractGrid) -> AbstractGrid:
-    """A sparse grid of the level over all inputs, or the user's grid."""
-    return level if isinstance(level, AbstractGrid) else SparseGrid(kernel.dim, level)
-
-
-def default_level(kernel: Tensor | Additive, rows: int) -> int:
-    """The largest level whose features number at most 1500 and at most 5 per distinct input."""
-    limit = min(MOST_FEATURES, FEATURES_PER_INPUT * rows)
-    level = 1
-    while level < 12 and _size(kernel, level + 1) <= limit:
-        level += 1
-    return level
-
-
-def _size(kernel: Tensor | Additive, level: int) -> int:
-    terms = kernel.terms if isinstance(kernel, Additive) else (((*range(kernel.dim),), kernel),)
-    total = 0
-    for _, term in terms:
-        counts = [[1 << ((g - 1) // k.state_size) for g in range(1, level + 1)] for k in term.kernels]
-        total += SparseGrid(term.dim, level).weighted_total(counts)
-    return total
-
-
-def starting_point(
-    data: Replicates, kernel: Tensor | Additive, grid: AbstractGrid, settings: Settings, noise: float | None
-) -> Hyperparameters:
-    """The best of a few settings by evidence on at most 500 inputs; replicates tell the noise."""
-    own = kernel.lengthscales
-    pure = data.runs - data.rows
-    noises = [noise] if noise is not None else list(START_NOISES)
-    if noise is None and pure >= 10:
-        noises = [float(np.clip(data.spread.sum() / pure, 1e-6, 1.0))]
-    if settings.learn_kernel:
-        options = [
-            Hyperparameters(
-                np.full(kernel.dim, scale), np.full(len(kernel.variances), max(1.0, scale)), start
-            )
-            for scale in START_LENGTHSCALES
-            for start in noises
-        ]
-    else:
-        lengthscales = np.where(np.isfinite(own), own, 1.0)
-        options = [Hyperparameters(lengthscales, kernel.variances, start) for start in noises]
-    if len(options) == 1:
-        return options[0]
-    subset = np.unique(np.linspace(0, data.rows - 1, min(data.rows, 500)).astype(np.int64))
-    probe = DualEvidence(data.take(subset), kernel, grid, settings.mean_std)
-    return max(options, key=probe.value)

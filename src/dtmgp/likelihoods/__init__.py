@@ -18,6 +18,7 @@ from dtmgp.likelihoods.counts import NegativeBinomial, Poisson
 from dtmgp.likelihoods.gaussian import GaussianLikelihood, HeteroscedasticGaussian
 from dtmgp.likelihoods.mixture import MixtureOfNormals
 from dtmgp.likelihoods.mixture_components import NormalMixtureComponents
+from dtmgp.likelihoods.pooled import PooledNormals
 from dtmgp.likelihoods.student import StudentT
 from dtmgp.likelihoods.warps import (
     AbstractWarp,
@@ -51,6 +52,7 @@ __all__ = [
     "NormalMixtureComponents",
     "Poisson",
     "PoissonComponents",
+    "PooledNormals",
     "QuantileWarp",
     "Standardise",
     "StudentT",

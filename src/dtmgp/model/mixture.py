@@ -18,12 +18,14 @@ from dtmgp.likelihoods import (
     IdentityWarp,
     NormalComponents,
     NormalMixtureComponents,
+    PooledNormals,
 )
 from dtmgp.likelihoods.base import hermite
 from dtmgp.model.inversion import invert_cdf
 
 MOMENT_NODES = 20  # of the quadrature through a warp, per component
 BISECTIONS = 60  # from any bracket to float64 rounding
+WIDENINGS = 16  # of a bracket, by factors of 3
 
 
 class Mixture:
@@ -121,13 +123,41 @@ class Mixture:
         return next(iter(vars(self.components).values())).shape[0]
 
     def quantiles(self, levels: Tensor) -> Tensor:
-        """Quantiles (n, W, q): the mixture's cdf inverted between the extreme components' quantiles."""
+        """Quantiles (n, W, q): the mixture's cdf inverted."""
         if not bool(((levels > 0) & (levels < 1)).all()):
             raise InputError(
                 "levels of quantiles", got=str(levels.tolist()), expected="numbers between 0 and 1"
             )
-        law = self.components
-        low, high = law.bracket()
+        found = self._whole_numbers(levels) if self.components.discrete else self._scores(levels)
+        return torch.stack([self.warp.inverse(part) for part in found.unbind(-1)], dim=-1)
+
+    def _scores(self, levels: Tensor) -> Tensor:
+        """Quantiles of a continuous law before the warp, sought around those of a normal law of the same moments."""
+        law, pooled = self.components, PooledNormals.of(self.components)
+        cdf = self._cdf_of if pooled is None else pooled.cdf
+        means = law.mean
+        mean = means.mean(0).unsqueeze(-1)
+        spread = (law.variance.mean(0) + means.var(0, correction=0)).clamp(min=0.0).sqrt().unsqueeze(-1)
+        wanted = levels.to(mean).expand(*mean.shape[:-1], len(levels))
+        step = (0.5 * spread).clamp(min=1e-6).expand_as(wanted)
+        middle = mean + spread * torch.special.ndtri(wanted)
+        low, high = middle - step, middle + step
+        below, above = cdf(low), cdf(high)
+        for _ in range(WIDENINGS):  # laws that are far from normal, and tails that are heavier
+            left, right = below > wanted, above < wanted
+            if not bool((left | right).any()):
+                break
+            step = 3.0 * step
+            low, high = (
+                torch.where(left, low - step, torch.where(right, high, low)),
+                torch.where(right, high + step, torch.where(left, low, high)),
+            )
+            below, above = cdf(low), cdf(high)
+        return invert_cdf(cdf, wanted, low, high, (below, above), strength=0.01)
+
+    def _whole_numbers(self, levels: Tensor) -> Tensor:
+        """Quantiles of counts by bisection between the extreme components' quantiles."""
+        low, high = self.components.bracket()
         wanted = levels.to(low)
         low, high = (end.unsqueeze(-1).repeat(*[1] * end.ndim, len(levels)) for end in (low, high))
         for _ in range(10):  # tails that are heavier than normal ones
@@ -138,15 +168,11 @@ class Mixture:
                 break
             low = torch.where(short_low, low - width, low)
             high = torch.where(short_high, high + width, high)
-        if law.discrete:
-            for _ in range(BISECTIONS if low.dtype == torch.float64 else 32):
-                middle = 0.5 * (low + high)
-                below = self._cdf_of(middle) < wanted
-                low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-            found = high.floor()  # the upper end is the quantile or a rounding error above it
-        else:
-            found = invert_cdf(self._cdf_of, wanted.expand_as(low), low, high)
-        return torch.stack([self.warp.inverse(part) for part in found.unbind(-1)], dim=-1)
+        for _ in range(BISECTIONS if low.dtype == torch.float64 else 32):
+            middle = 0.5 * (low + high)
+            below = self._cdf_of(middle) < wanted
+            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+        return high.floor()  # the upper end is the quantile or a rounding error above it
 
     def _cdf_of(self, z: Tensor) -> Tensor:
         return torch.stack([self.components.cdf(part).mean(0) for part in z.unbind(-1)], dim=-1)

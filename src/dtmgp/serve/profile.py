@@ -19,8 +19,8 @@ from dtmgp.serve.served import ServedModel
 
 Array = np.ndarray
 SCORES = np.linspace(-3.5, 3.5, 45)  # normal scores of the quantiles that the density is made of
-BUDGET = 0.035  # seconds of the model per picture
-FEWEST, MOST = 9, 41  # points per curve
+BUDGET = 0.025  # seconds of work of the model for the curves of a picture
+FEWEST, ENOUGH, MOST = 9, 13, 41  # points per curve
 DIGITS = 7  # of numbers that are only drawn
 
 
@@ -35,7 +35,7 @@ class Profiler:
     """
 
     def __init__(self, served: ServedModel, points: int | None = None) -> None:
-        self.served = served
+        self.served, self.drawn = served, served.for_pictures()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="dtmgp-profile")
         self.inner = True  # whether the band of half of all runs is drawn
         self.points = self._affordable() if points is None else points
@@ -46,24 +46,28 @@ class Profiler:
         """Odd, so that the middle of the range is among them. A model that is too slow loses the inner band."""
         box = self.served.box
         x = np.repeat(0.5 * (box.low + box.high)[None], box.dim * FEWEST, axis=0)
-        seconds = []
-        for _ in range(4):  # the first one compiles
-            start = time.perf_counter()
-            self._law(x, 0.9, Deadline(600.0))
-            seconds.append(time.perf_counter() - start)
-        wanted = BUDGET / max(min(seconds[1:]), 1e-9) * FEWEST
-        self.inner = wanted >= FEWEST
-        return int(np.clip(wanted // 2 * 2 + 1, FEWEST, MOST))
 
-    def _law(self, x: Float[Array, "n d"], coverage: float, deadline: Deadline) -> tuple[Array, Array]:
-        """Mean (n, W), and quantiles (n, W, 4): ends of the interval, and of half of all runs if these are drawn."""
+        def points() -> float:
+            seconds = []
+            for _ in range(4):  # the first one compiles
+                start = time.thread_time()  # work, not waiting: other programs should not thin the curves
+                self._curves(x, 0.9, Deadline(600.0))
+                seconds.append(time.thread_time() - start)
+            return BUDGET / max(min(seconds[1:]), 1e-9) * FEWEST
+
+        wanted = points()
+        self.inner = wanted >= ENOUGH
+        return int(np.clip((wanted if self.inner else points()) // 2 * 2 + 1, FEWEST, MOST))
+
+    def _levels(self, coverage: float) -> list[float]:
+        """Ends of the interval, and of half of all runs between them if these are drawn."""
         tail = 0.5 - coverage / 2
-        levels = [tail, 0.25, 0.75, 1.0 - tail] if self.inner else [tail, 1.0 - tail]
-        means = self._pool.submit(
-            self.served.in_parts, self.served.model.predict, x, deadline
-        )  # on the other core
-        quantiles = self.served.quantiles(x, levels, deadline)
-        return means.result()[0].reshape(len(x), -1), quantiles.reshape(len(x), -1, len(levels))
+        return [tail, 0.25, 0.75, 1.0 - tail] if self.inner else [tail, 1.0 - tail]
+
+    def _curves(self, x: Float[Array, "n d"], coverage: float, deadline: Deadline) -> tuple[Array, Array]:
+        """Mean (n, W) and quantiles (n, W, q), only to be looked at."""
+        mean, _, quantiles = self.drawn.summary(x, self._levels(coverage), deadline)
+        return mean, quantiles
 
     def output(self, number: int) -> int:
         """A number of an output that exists."""
@@ -78,16 +82,15 @@ class Profiler:
         at = served.checked(point_from(request.at, box)[None])[0]
         unit = np.linspace(0.0, 1.0, self.points)
         ticks = box.place(np.repeat(unit[:, None], box.dim, axis=1))  # (G, d)
-        rows = np.repeat(at[None], 1 + box.dim * self.points, axis=0)
-        lines = rows[1:].reshape(box.dim, self.points, box.dim)
+        rows = np.repeat(at[None], box.dim * self.points, axis=0)
+        lines = rows.reshape(box.dim, self.points, box.dim)
         lines[np.arange(box.dim), :, np.arange(box.dim)] = ticks.T
-        density = self._pool.submit(self.density, at, output)
-        mean, quantiles = (column(part, output) for part in self._law(rows, request.coverage, deadline))
-        std = column(served.moments(at[None], deadline)[1].reshape(1, -1), output)[0]
+        here = self._pool.submit(self.here, at, output, request.coverage, deadline)  # on the other core
+        mean, quantiles = (column(part, output) for part in self._curves(rows, request.coverage, deadline))
         bands = ("low", "low50", "high50", "high") if self.inner else ("low", "high")
         curves = []
         for j in range(box.dim):
-            part = slice(1 + j * self.points, 1 + (j + 1) * self.points)
+            part = slice(j * self.points, (j + 1) * self.points)
             curves.append(
                 {
                     "x": shown(ticks[:, j]),
@@ -99,37 +102,44 @@ class Profiler:
             "at": at.tolist(),
             "output": served.outputs[output],
             "coverage": request.coverage,
-            **{
-                name: plain(float(value))
-                for name, value in (
-                    ("mean", mean[0]),
-                    ("std", std),
-                    ("low", quantiles[0, 0]),
-                    ("high", quantiles[0, -1]),
-                )
-            },
-            "density": density.result(),
+            **here.result(),
             "curves": curves,
             "range": shown(column(np.stack([self.low, self.high]), output)),
             "extrapolates": served.outside(at[None])[0],
         }
 
-    def density(self, at: Float[Array, " d"], output: int) -> dict[str, Any]:
+    def here(
+        self, at: Float[Array, " d"], output: int, coverage: float, deadline: Deadline
+    ) -> dict[str, Any]:
+        """Moments, interval and density at the point: the numbers of ``predict``."""
+        tail, scores = 0.5 - coverage / 2, ndtr(SCORES)
+        found = self.served.summary(at[None], [tail, 1.0 - tail, *scores], deadline)
+        mean, std, quantiles = (column(part, output)[0] for part in found)
+        numbers = {"mean": mean, "std": std, "low": quantiles[0], "high": quantiles[1]}
+        return {
+            **{name: plain(float(value)) for name, value in numbers.items()},
+            "density": self._density(at, output, scores, quantiles[2:]),
+        }
+
+    def _density(
+        self, at: Float[Array, " d"], output: int, levels: Float[Array, " q"], y: Float[Array, " q"]
+    ) -> dict[str, Any]:
         """Density of Y(at) by differences of its quantiles, or the probabilities of values if it is discrete."""
-        model = self.served.model
-        levels = ndtr(SCORES)
-        found = np.asarray(model.predict_quantiles(rows_for(model, at[None]), list(levels)), dtype=np.float64)
-        y = found[0] if found.ndim == 2 else one_output(found, output)[0]
         steps = np.diff(y)
         if (steps <= 1e-9 * max(np.ptp(y), 1e-300)).sum() > 3:
-            values = np.unique(y)
-            rows = np.repeat(at[None], len(values), axis=0)
-            wide = values if found.ndim == 2 else np.repeat(values[:, None], found.shape[1], axis=1)
-            below = np.asarray(model.cdf(rows_for(model, rows), wide), dtype=np.float64)
-            below = below if below.ndim == 1 else one_output(below, output)
-            return {"y": shown(values), "mass": shown(np.diff(below, prepend=0.0))}
+            return self._masses(at, output, np.unique(y))
         middle = 0.5 * (y[1:] + y[:-1])
         return {"y": shown(middle), "density": shown(np.diff(levels) / np.maximum(steps, 1e-300))}
+
+    def _masses(self, at: Float[Array, " d"], output: int, values: Float[Array, " v"]) -> dict[str, Any]:
+        """Probabilities of the values that Y(at) takes."""
+        model = self.served.model
+        median = np.asarray(model.predict_quantiles(rows_for(model, at[None]), 0.5))
+        rows = rows_for(model, np.repeat(at[None], len(values), axis=0))
+        wide = values if median.ndim == 1 else np.repeat(values[:, None], median.shape[1], axis=1)
+        below = np.asarray(model.cdf(rows, wide), dtype=np.float64)
+        below = below if below.ndim == 1 else one_output(below, output)
+        return {"y": shown(values), "mass": shown(np.diff(below, prepend=0.0))}
 
 
 def column(values: Float[Array, "n W ..."], output: int) -> Float[Array, "n ..."]:

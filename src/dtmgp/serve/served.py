@@ -135,6 +135,25 @@ class ServedModel:
         wanted = list(levels)
         return self.in_parts(lambda rows: self.model.predict_quantiles(rows, wanted), x, deadline)[0]
 
+    def summary(
+        self, x: Float[Array, "n d"], levels: Sequence[float], deadline: Deadline
+    ) -> tuple[Array, Array, Array]:
+        """Mean (n, W), standard deviation (n, W) and quantiles (n, W, q): in one pass, if the model has one."""
+        wanted, model = list(levels), self.model
+        if hasattr(model, "predict_summary"):
+            found = self.in_parts(lambda rows: model.predict_summary(rows, wanted), x, deadline)
+        else:
+            found = [*self.moments(x, deadline), self.quantiles(x, wanted, deadline)]
+        mean, std, quantiles = found
+        n = len(x)
+        return mean.reshape(n, -1), std.reshape(n, -1), quantiles.reshape(n, -1, len(wanted))
+
+    def for_pictures(self) -> ServedModel:
+        """The same model in single precision, if it has that."""
+        if not hasattr(self.model, "single_precision"):
+            return self
+        return dataclasses.replace(self, model=self.model.single_precision())
+
     def draws(
         self,
         x: Float[Array, "n d"],
