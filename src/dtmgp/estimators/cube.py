@@ -45,12 +45,18 @@ class Cube:
     @classmethod
     def from_data(cls, x: Float[Array, "n d"], names: Sequence[str]) -> Cube:
         """The range of the data; a constant column is refused."""
-        low, high = x.min(axis=0), x.max(axis=0)
+        return cls.from_range(x.min(axis=0), x.max(axis=0), names, len(x))
+
+    @classmethod
+    def from_range(
+        cls, low: Float[Array, " d"], high: Float[Array, " d"], names: Sequence[str], rows: int
+    ) -> Cube:
+        """The range of so many rows; a constant column is refused."""
         flat = np.flatnonzero(~(high > low))
         if len(flat):
             raise InputError(
                 f"input column {names[flat[0]]!r}",
-                got=f"the constant {low[flat[0]]:g} in all {len(x)} rows",
+                got=f"the constant {low[flat[0]]:g} in all {rows} rows",
                 expected="at least two different values",
                 cause="an input that was held fixed in the experiment",
                 do="drop the column, or declare bounds=",
@@ -63,11 +69,15 @@ class Cube:
             outside = (x < self.low) | (x > self.high)
             if outside.any():
                 row, column = (int(k) for k in np.argwhere(outside)[0])
-                raise InputError(
-                    f"input {self.names[column]!r}",
-                    got=f"{x[row, column]:g} in row {row}",
-                    expected=f"a value in the declared bounds [{self.low[column]:g}, {self.high[column]:g}]",
-                    cause="another unit, or an extrapolation",
-                    do="check the row, or declare wider bounds",
-                )
+                raise self.outside(column, float(x[row, column]), f"row {row}")
         return (x - self.low) / (self.high - self.low)
+
+    def outside(self, column: int, value: float, where: str) -> InputError:
+        """What to say about a value outside the declared box."""
+        return InputError(
+            f"input {self.names[column]!r}",
+            got=f"{value:g} in {where}",
+            expected=f"a value in the declared bounds [{self.low[column]:g}, {self.high[column]:g}]",
+            cause="another unit, or an extrapolation",
+            do="check the row, or declare wider bounds",
+        )

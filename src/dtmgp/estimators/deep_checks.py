@@ -79,22 +79,27 @@ def check_outputs(y: np.ndarray) -> None:
     """Refuse outputs (n, W) that the numbers of the training cannot hold."""
     for k, column in enumerate(y.T):
         name = "y" if y.shape[1] == 1 else f"output {k}"
-        size, width = float(np.abs(column).max()), float(np.ptp(column / 2) * 2)
-        if size > LARGEST_OUTPUT or 0 < width < 1 / LARGEST_OUTPUT:
-            raise InputError(
-                name,
-                got=f"values up to {size:.2g} in a range of {width:.2g}",
-                expected=f"sizes and ranges between {1 / LARGEST_OUTPUT:g} and {LARGEST_OUTPUT:g}",
-                do="choose another unit",
-            )
-        if 0 < width < NARROWEST * size:
-            raise InputError(
-                name,
-                got=f"a range of {width:.2g} around values of {size:.2g}",
-                expected=f"a range of at least {NARROWEST:g} of the values",
-                cause="a large constant in all outputs, which leaves few digits for what varies",
-                do="subtract it",
-            )
+        check_output_range(name, float(column.min()), float(column.max()))
+
+
+def check_output_range(name: str, low: float, high: float) -> None:
+    """Refuse an output whose size or range the numbers of the training cannot hold."""
+    size, width = max(abs(low), abs(high)), (high / 2 - low / 2) * 2
+    if size > LARGEST_OUTPUT or 0 < width < 1 / LARGEST_OUTPUT:
+        raise InputError(
+            name,
+            got=f"values up to {size:.2g} in a range of {width:.2g}",
+            expected=f"sizes and ranges between {1 / LARGEST_OUTPUT:g} and {LARGEST_OUTPUT:g}",
+            do="choose another unit",
+        )
+    if 0 < width < NARROWEST * size:
+        raise InputError(
+            name,
+            got=f"a range of {width:.2g} around values of {size:.2g}",
+            expected=f"a range of at least {NARROWEST:g} of the values",
+            cause="a large constant in all outputs, which leaves few digits for what varies",
+            do="subtract it",
+        )
 
 
 def _check_levels(levels: Any, hidden: int | None) -> None:

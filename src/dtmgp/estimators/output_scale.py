@@ -3,13 +3,16 @@
 Candidates: none; Box-Cox powers 0 (logarithm) to 3/4 for positive outputs, of y + 1 for spread counts; the logit for
 outputs inside (0, 1). Each is scored by the profile log likelihood of a quadratic regression with normal errors, the
 Jacobian included (Box and Cox 1964); a warp must win by a margin. Where the residuals of the winner are far from normal
-(several modes), a mixture of normals takes the place of the normal for all candidates.
+(several modes), a mixture of normals takes the place of the normal for all candidates. Else the winner must also have
+more evidence under exact kriging than no warp has, where the inputs are few enough for it: a scale that makes a
+quadratic fit better may make the function rougher.
 """
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -19,7 +22,10 @@ from jaxtyping import Float
 from sklearn.mixture import GaussianMixture
 
 from dtmgp.errors import InputError
+from dtmgp.estimators.exact_layer import MOST_INPUTS
 from dtmgp.inference import Energy
+from dtmgp.kriging import collapse
+from dtmgp.kriging.exact import fit_exact
 from dtmgp.likelihoods import (
     AbstractLikelihood,
     AbstractWarp,
@@ -119,23 +125,39 @@ def shape_gain(residual: np.ndarray) -> float:
 
 
 def choose_scale(
-    x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], seed: int = 0, counts: bool = False
+    x: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, " n"],
+    seed: int = 0,
+    counts: bool = False,
+    ends: Float[np.ndarray, " 2"] | None = None,
 ) -> Scale:
-    """The best candidate for one output at inputs in the unit cube."""
+    """The best candidate for one output at inputs in the unit cube; ``ends`` are those of the data y is a sample of."""
     if len(y) > MOST_ROWS:
         rows = np.random.default_rng(seed).choice(len(y), MOST_ROWS, replace=False)
         x, y = x[rows], y[rows]
     if len(y) < 20 or not np.ptp(y) > 0:
         return _identity()
     design = quadratic_design(x)
-    found = candidates(y, counts)
+    found = candidates(y if ends is None else np.concatenate([y, ends]), counts)
     residuals = [residuals_of(scale, design, y) for scale in found]
     scores = np.array([profile_score(scale, r, y) for scale, r in zip(found, residuals)])
     scores[1:] -= MARGIN
     best = int(np.argmax(scores))
     if len(found) > 1 and shape_gain(residuals[best]) > SHAPE_MARGIN:  # the normal law says nothing here
-        best = int(np.argmax(scores + len(y) * np.array([shape_gain(r) for r in residuals])))
+        return found[int(np.argmax(scores + len(y) * np.array([shape_gain(r) for r in residuals])))]
+    few = len(y) <= MOST_INPUTS or len(np.unique(x, axis=0)) <= MOST_INPUTS
+    if best > 0 and few and kriging_score(found[0], x, y) > kriging_score(found[best], x, y) - MARGIN:
+        return found[0]
     return found[best]
+
+
+def kriging_score(scale: Scale, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> float:
+    """Log evidence of exact kriging on a scale, the Jacobian included."""
+    z = scale.forward(y)
+    spread = float(z.std())
+    data = collapse(x.clip(0.0, 1.0), (z - z.mean()) / spread)
+    evidence = max(kriging.log_evidence for kriging in fit_exact(data))
+    return evidence - len(y) * math.log(spread) + float(scale.log_derivative(y).sum())
 
 
 def standardised(warp: AbstractWarp, warped: Float[np.ndarray, "n W"]) -> AbstractWarp:
@@ -146,22 +168,36 @@ def standardised(warp: AbstractWarp, warped: Float[np.ndarray, "n W"]) -> Abstra
 
 
 def output_warp(
-    x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n W"], seed: int = 0, counts: bool = False
+    x: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, "n W"],
+    seed: int = 0,
+    counts: bool = False,
+    ends: Float[np.ndarray, "2 W"] | None = None,
 ) -> tuple[AbstractWarp, str]:
     """Warps of all outputs followed by standardisation, and their name.
 
     With several outputs a warp is taken only if all of them choose the same one.
     """
-    scales = [choose_scale(x, column, seed, counts) for column in y.T]
+    scales = [
+        choose_scale(x, column, seed, counts, None if ends is None else ends[:, k])
+        for k, column in enumerate(y.T)
+    ]
     chosen = scales[0] if len({scale.name for scale in scales}) == 1 else _identity()
     warped = np.stack([chosen.forward(column) for column in y.T], axis=1)
     return standardised(chosen.module(), warped), chosen.name
 
 
 def output_likelihood(
-    est: DTMGPRegressor, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n W"], seed: int
+    est: DTMGPRegressor,
+    x: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, "n W"],
+    seed: int,
+    ends: Float[np.ndarray, "2 W"] | None = None,
 ) -> tuple[AbstractLikelihood, str]:
-    """The likelihood that a fit uses, with its warp, and the name of the output scale."""
+    """The likelihood that a fit uses, with its warp, and the name of the output scale.
+
+    Where (x, y) is a sample, ``ends`` are the smallest and the largest outputs of all data.
+    """
     width = y.shape[1]
     given = copy.deepcopy(est.likelihood)
     if given is None:
@@ -179,7 +215,7 @@ def output_likelihood(
     if est.warp is None and not isinstance(given.warp, IdentityWarp):
         return given, f"{type(given.warp).__name__} of the likelihood"
     if est.warp is None:
-        given.warp, name = output_warp(x, y, seed, est.lattice_ is not None)
+        given.warp, name = output_warp(x, y, seed, est.lattice_ is not None, ends)
         return given, name
     chosen = copy.deepcopy(est.warp)
     with torch.no_grad():
