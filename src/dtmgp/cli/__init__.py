@@ -27,8 +27,10 @@ EXTRAS = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; errors that a user can mend become one line and exit code 2."""
+    from dtmgp.cli.launching import only_first_prints, report_refusal
     from dtmgp.errors import InputError
 
+    only_first_prints()
     try:
         from dtmgp.cli.app import app
     except ModuleNotFoundError as error:
@@ -45,5 +47,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"dtmgp: this command needs {error.name}: pip install 'dtmgp[{extra}]'", file=sys.stderr)
         raise SystemExit(2) from None
     except InputError as error:
-        print(f"dtmgp: {error}", file=sys.stderr)
+        report_refusal(error)
         raise SystemExit(2) from None

@@ -49,9 +49,11 @@ def fit(
 
     Example: [bold]dtmgp fit runs.csv --target wait --inputs arrival,service --out queue.dtmgp[/bold]
     """
+    from dtmgp.cli.launching import first_of_fit
     from dtmgp.cli.tables import check_present, numeric_columns, read_table
     from dtmgp.emulation.assessment import assess, hold_out
 
+    first = first_of_fit(data, model)
     table = read_table(data)
     targets = split_names(target) or []
     check_present(table, targets, data)
@@ -93,7 +95,7 @@ def fit(
     fitted = estimator.fit(x[learn], _shaped(y[learn]))
     facts |= {"model": type(fitted).__name__, "seconds": round(time.perf_counter() - start, 2)}
     reports: dict[str, Any] = {}
-    for k, name in enumerate(targets if len(x_test) >= 2 else []):
+    for k, name in enumerate(targets if len(x_test) >= 2 and first else []):
         several = k if len(targets) > 1 else None
         reports[name] = assess(
             fitted,
@@ -111,7 +113,10 @@ def fit(
         for name, report in reports.items():
             say(f"\n{name}, {'rows of ' + test if test else 'held-out rows'}:\n{report}\n")
     if refit and not learn.all():
+        _other_checkpoint(estimator)
         fitted = estimator.fit(x, _shaped(y))
+    if not first:
+        return
     fitted.save(path)
     facts |= {
         "refitted": bool(refit and not learn.all()),
@@ -134,6 +139,13 @@ def _set_bounds(estimator: Any, text: str | None, names: list[str]) -> None:
     if set(found) != set(names):
         raise InputError("--bounds", got=", ".join(found), expected=f"bounds of {', '.join(names)}")
     estimator.set_params(bounds=[found[name] for name in names])
+
+
+def _other_checkpoint(estimator: Any) -> None:
+    """The second fit has other data: a run that is killed in it must not meet the file of the first."""
+    file = estimator.get_params(deep=False).get("checkpoint")
+    if file is not None:
+        estimator.set_params(checkpoint=f"{file}.refit")
 
 
 def _replicates(x: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import datetime as dt
+import importlib
 import os
 import signal
 import socket
@@ -146,6 +147,9 @@ def join(device: torch.device | None = None) -> Processes:
     if not dist.is_initialized():
         if not all(name in os.environ for name in LAUNCHED) or int(os.environ["WORLD_SIZE"]) == 1:
             return Processes()
+        # its default arguments keep the group of the moment when an optimiser imports it: the threads of that group
+        # would outlive `_part` and abort the interpreter at exit, in one run of four (torch 2.13)
+        importlib.import_module("torch.distributed.nn.functional")
         if os.environ["MASTER_ADDR"] in ("127.0.0.1", "localhost"):
             _use_loopback()
         on_gpu = device is not None and device.type == "cuda"
@@ -232,6 +236,16 @@ def part_at_once() -> None:
     _lost = True
 
 
+def joined() -> bool:
+    """Whether this process has joined others."""
+    return dist.is_available() and dist.is_initialized()
+
+
+def is_shared(error: InputError) -> bool:
+    """Whether all processes have raised this error: then one of them need say so."""
+    return bool(getattr(error, "shared", False))
+
+
 def _use_loopback() -> None:
     """On one machine gloo need not look up the machine's own name, which containers often cannot resolve."""
     names = {name for _, name in socket.if_nameindex()}
@@ -256,4 +270,5 @@ def _input_error(text: str) -> InputError:
     """An error whose message has already its form."""
     error = InputError.__new__(InputError)
     ValueError.__init__(error, text)
+    error.__dict__["shared"] = True
     return error
