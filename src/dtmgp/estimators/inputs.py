@@ -63,7 +63,7 @@ def check_level(level: object, largest: int, features: Callable[[int], int]) -> 
         raise InputError(
             "level",
             got=repr(level),
-            expected="an integer of at least 1, a sequence of them, a grid, or None",
+            expected="an integer of at least 1, a sequence of them, a grid, Adaptive(), or None",
             do="try level=3",
         )
     for k in levels:

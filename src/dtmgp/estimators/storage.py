@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,13 @@ from dtmgp.estimators.cube import Cube
 from dtmgp.estimators.describe import describe_grid, describe_kernel, grid_from, kernel_from
 from dtmgp.files import read_model, write_model
 from dtmgp.grids import AbstractGrid
-from dtmgp.kriging import DensePosterior, Design, Hyperparameters, IterativePosterior, KrigingModel
+from dtmgp.kriging import Adaptive, DensePosterior, Design, Hyperparameters, IterativePosterior, KrigingModel
 
 if TYPE_CHECKING:
     from dtmgp.estimators.tmgp import TMGPRegressor
 
 KIND = "TMGPRegressor"
+ADAPTIVE = "Adaptive"
 
 
 def save_regressor(model: TMGPRegressor, path: str | os.PathLike[str]) -> None:
@@ -26,7 +28,7 @@ def save_regressor(model: TMGPRegressor, path: str | os.PathLike[str]) -> None:
     config: dict[str, Any] = {
         "parameters": {
             "kernel": None if model.kernel is None else describe_kernel(model.kernel),
-            "level": describe_grid(level) if isinstance(level, AbstractGrid) else _plain(level),
+            "level": _plain(level),
             "linear_mean": model.linear_mean,
             "learn_kernel": model.learn_kernel,
             "noise": model.noise,
@@ -80,7 +82,7 @@ def load_regressor(kind: type[TMGPRegressor], path: str | os.PathLike[str]) -> T
     if parameters["kernel"] is not None:
         parameters["kernel"] = kernel_from(parameters["kernel"])
     if isinstance(parameters["level"], dict):
-        parameters["level"] = grid_from(parameters["level"])
+        parameters["level"] = _level_from(parameters["level"])
     model = kind(**parameters)
     names = tuple(config["names"])
     model.cube_ = Cube(arrays["low"], arrays["high"], names, config["strict"])
@@ -116,4 +118,14 @@ def load_regressor(kind: type[TMGPRegressor], path: str | os.PathLike[str]) -> T
 
 
 def _plain(level: object) -> object:
+    if isinstance(level, AbstractGrid):
+        return describe_grid(level)
+    if isinstance(level, Adaptive):
+        return {"type": ADAPTIVE, **dataclasses.asdict(level)}
     return level if level is None or isinstance(level, int) else [int(k) for k in level]  # type: ignore[attr-defined]
+
+
+def _level_from(description: dict[str, Any]) -> AbstractGrid | Adaptive:
+    if description["type"] != ADAPTIVE:
+        return grid_from(description)
+    return Adaptive(**{name: value for name, value in description.items() if name != "type"})
