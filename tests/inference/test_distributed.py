@@ -1,0 +1,173 @@
+"""Oracle: one process on the same global batches; sums written out by hand. Two processes by torchrun, started once."""
+
+from __future__ import annotations
+
+import distributed_worker as worker
+import numpy as np
+import pytest
+import torch
+from launch import launch
+
+from dtmgp.errors import InputError
+from dtmgp.inference.distributed import Interrupts, Processes, join, own_device
+from dtmgp.inference.reduction import Traffic, dense_bytes, row_bytes, sum_gradients, sum_rows
+
+FITS = {
+    "predictive": {},
+    "unequal replicates": {"objective": "ELBO", "single": 9},
+    "mixture": {"likelihood": "MixtureOfNormals", "batch_size": 41},
+    "draws": {"objective": "Energy", "likelihood": "StudentT"},
+    "batches of one": {"batch_size": 1, "inputs": 5, "epochs": 2},
+    "float32": {"dtype": "float32"},
+}
+TASKS = {name: ["fit", options] for name, options in FITS.items()} | {
+    "by rows": ["fit_by_rows", {}],
+    "not finite": ["fit", {"spoil": True}],
+    "interrupt 0": ["interrupted", {"rank": 0}],
+    "interrupt 1": ["interrupted", {"rank": 1}],
+    "dense": ["reduce", {"sparse_from": 10**9}],
+    "rows": ["reduce", {}],
+    "many rows": ["reduce", {"touched": 40}],
+    "sparse": ["reduce", {"sparse": True}],
+    "add rows": ["add_rows", {}],
+    "refusals": ["refusals", {}],
+    "estimator": ["estimator", {}],
+}
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """What two processes have found, task by task, and their output."""
+    found, done = launch(tmp_path_factory.mktemp("two"), list(TASKS.values()))
+    return dict(zip(TASKS, found)) | {"printed": done.stdout}
+
+
+def same_bits(one, two, skip=()):
+    assert one.keys() == two.keys()
+    for name in one.keys() - set(skip):
+        np.testing.assert_array_equal(one[name], two[name], err_msg=name)
+
+
+# Adam divides by the root of the squared gradient: rounding in a gradient near 0 becomes a step. Measured: 4e-12 in
+# float64, 3e-4 in float32, of parameters of size 1.
+TOLERANCE = {"float64": 1e-10, "float32": 5e-3}
+
+
+@pytest.mark.parametrize("name", [*FITS, "by rows"])
+def test_two_processes_end_as_one_does(name, two):
+    first, second = two[name]
+    same_bits(first, second)
+    task, options = TASKS[name]
+    alone = getattr(worker, task)(Processes(), **options)
+    limit = TOLERANCE[options.get("dtype", "float64")]
+    for key, value in alone.items():
+        if key in ("generator", "reason"):
+            np.testing.assert_array_equal(first[key], value)
+        elif key != "went":
+            np.testing.assert_allclose(first[key], value, rtol=limit, atol=limit, err_msg=key)
+
+
+def test_fine_tables_go_as_rows(two):
+    for part in two["by rows"]:
+        assert len(part["went"]) > 10
+        assert (part["went"] > 0).all()
+
+
+def test_what_is_not_finite_ends_all_with_one_reason(two):
+    first, second = two["not finite"]
+    assert "layers.0.bias is not finite" in str(first["reason"])
+    assert first["reason"] == second["reason"]
+
+
+@pytest.mark.parametrize("name", ["interrupt 0", "interrupt 1"])
+def test_an_interrupt_of_one_process_stops_all_at_the_same_step(name, two):
+    first, second = two[name]
+    same_bits(first, second)
+    assert first["reason"] == "interrupted"
+    assert 1 <= len(first["trace"]) < 9
+
+
+@pytest.mark.parametrize("name", ["dense", "rows", "many rows", "sparse"])
+def test_gradients_are_summed_whichever_way_they_go(name, two):
+    options = {key: value for key, value in TASKS[name][1].items() if key == "touched"}
+    parts = [worker.gradients(rank=rank, **options) for rank in (0, 1)]
+    for found in two[name]:
+        for k in range(3):
+            grads = [part[k].grad for part in parts if part[k].grad is not None]
+            np.testing.assert_array_equal(found[str(k)], torch.stack(grads).sum(0).numpy())
+        assert "3" not in found  # nobody had a gradient
+        assert found["numbers"].tolist() == [3.0, 1.0]
+        assert bool(found["sparse"]) == (name == "sparse")
+
+
+def test_the_smaller_number_of_bytes_decides(two):
+    table = dense_bytes(2, 50, 3, 8)
+    rest = dense_bytes(2, 1, 4 + 2 + 3 + 4 + 2, 8)  # vectors, their marks and the table's, two numbers
+    for name, touched, goes_as_rows in (("dense", 6, False), ("rows", 6, True), ("many rows", 41, False)):
+        assert (row_bytes(2, touched, 3, 8) < table) == (goes_as_rows or name == "dense")
+        for found in two[name]:
+            dense, rows = found["traffic"]
+            assert rows == (row_bytes(2, touched, 3, 8) if goes_as_rows else 0)
+            assert dense == (rest - 8 if goes_as_rows else rest + table)
+
+
+def test_rows_are_united_and_summed(two):
+    for found in two["add rows"]:
+        assert found["rows"].tolist() == [0, 1, 2, 3, 4]
+        assert found["values"][:, 0].tolist() == [1, 1, 3, 2, 2]
+
+
+def test_refusals_reach_all(two):
+    for found in two["refusals"]:
+        assert str(found["together"]).startswith("process 1 of 2: table: got nothing")
+        assert str(found["once"]).startswith("table: got nothing")
+        assert "data or settings of process 1 unlike those of process 0" in str(found["data"])
+        assert found["gathered"].tolist() == [0, 10]
+        assert found["decided"] == 7
+
+
+def test_the_regressor_is_that_of_one_process_and_speaks_once(two):
+    first, second = two["estimator"]
+    same_bits(first, second)
+    alone = worker.estimator(Processes())
+    np.testing.assert_allclose(first["mean"], alone["mean"], rtol=1e-9, atol=1e-9)
+    assert first["seed"] == alone["seed"]
+    assert two["printed"].count("layers: ") == 1
+
+
+# -- one process ----------------------------------------------------------------------------------------------
+def test_alone_nothing_is_sent():
+    alone = Processes()
+    parameters = worker.gradients()
+    before = [None if p.grad is None else p.grad.clone() for p in parameters]
+    assert sum_gradients(alone, parameters, [2.0]) == ([2.0], Traffic())
+    for parameter, grad in zip(parameters, before):
+        assert (parameter.grad is None and grad is None) or torch.equal(parameter.grad, grad)
+    rows, values = sum_rows(alone, torch.tensor([3, 1]), torch.tensor([[3.0], [1.0]]))
+    assert (rows.tolist(), values.tolist()) == ([1, 3], [[1.0], [3.0]])
+    assert join() == alone
+    assert alone.together(lambda: 4) == 4
+
+
+def test_an_error_alone_is_the_error_itself():
+    with pytest.raises(ZeroDivisionError):
+        Processes().once(lambda: 1 / 0)
+
+
+def test_alone_an_interrupt_stays_one():
+    with pytest.raises(KeyboardInterrupt), Interrupts(Processes()):
+        raise KeyboardInterrupt
+
+
+def test_each_process_of_a_machine_has_its_own_gpu(monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    assert own_device(torch.device("cuda")) == torch.device("cuda", 3)
+    assert own_device(torch.device("cuda:1")) == torch.device("cuda", 1)
+    assert own_device(torch.device("cpu")) == torch.device("cpu")
+
+
+def test_other_words_for_distributed_are_refused():
+    from dtmgp import DTMGPRegressor
+
+    with pytest.raises(InputError, match="'auto' or 'off'"):
+        DTMGPRegressor(distributed=True).fit(np.zeros((20, 1)), np.zeros(20))
