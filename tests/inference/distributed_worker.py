@@ -53,6 +53,7 @@ def fit(
     single=0,
     fine=False,
     spoil=False,
+    blocks=False,
     callbacks=(),
     checkpoint=None,
 ):
@@ -73,7 +74,7 @@ def fit(
         model,
         runs,
         OBJECTIVES[objective],
-        Settings(epochs=epochs, batch_size=batch_size, learning_rate=0.05, kl_warm_up=0.3, scores=3),
+        Settings(epochs, batch_size, 0.05, kl_warm_up=0.3, scores=3, noise_in_blocks=blocks),
         generator=torch.Generator().manual_seed(5),
         validation=small_runs(7, 2, seed=1, dtype=kind),
         score=negative_log_density,

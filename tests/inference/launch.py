@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+import dtmgp
+
 HERE = Path(__file__).parent
 LIMIT = 900  # seconds: only a hang takes that long
 
@@ -26,7 +28,7 @@ def command(script, *arguments, count=2, restarts=0):
 
 def environment():
     """One thread each, and the package that is being tested."""
-    source = str(Path(sys.modules["dtmgp"].__file__).parents[1])
+    source = str(Path(dtmgp.__file__).parents[1])
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TORCHELASTIC")}
     return {**kept, "PYTHONPATH": source, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import torch
 from launch import launch
+from small import small_model, small_runs
 
 from dtmgp.errors import InputError
 from dtmgp.inference.distributed import Interrupts, Processes, join, own_device
+from dtmgp.inference.objectives import noise_of
 from dtmgp.inference.reduction import Traffic, dense_bytes, row_bytes, sum_gradients, sum_rows
 
 FITS = {
@@ -19,6 +21,7 @@ FITS = {
     "draws": {"objective": "Energy", "likelihood": "StudentT"},
     "batches of one": {"batch_size": 1, "inputs": 5, "epochs": 2},
     "float32": {"dtype": "float32"},
+    "noise in blocks": {"blocks": True},
 }
 TASKS = {name: ["fit", options] for name, options in FITS.items()} | {
     "by rows": ["fit_by_rows", {}],
@@ -133,6 +136,29 @@ def test_the_regressor_is_that_of_one_process_and_speaks_once(two):
     np.testing.assert_allclose(first["mean"], alone["mean"], rtol=1e-9, atol=1e-9)
     assert first["seed"] == alone["seed"]
     assert two["printed"].count("layers: ") == 1
+
+
+def noise_of_parts(world, inputs, seed=3):
+    """Noise (S, n) of all parts of a global batch, drawn in blocks."""
+    model = small_model(2, latent_inputs=1, dtype=torch.float64)
+    runs = small_runs(inputs, 1, dtype=torch.float64)
+    parts = []
+    for rank in range(world):
+        batch = runs.shared(torch.arange(inputs), (rank, world))._replace(noise_seed=seed)
+        latent, hidden, output = noise_of(model, 3, batch, None)
+        assert output.shape[:2] == (3, len(batch.x))
+        parts.append(torch.cat([latent, *hidden], dim=-1))
+    return torch.cat(parts, dim=1)
+
+
+@pytest.mark.parametrize("world", [2, 3, 7])
+def test_noise_in_blocks_is_that_of_the_whole(world):
+    whole = noise_of_parts(1, 200)
+    assert torch.equal(noise_of_parts(world, 200), whole)
+    assert not torch.equal(whole, noise_of_parts(1, 200, seed=4))
+    assert len(whole.reshape(-1).unique()) == whole.numel()  # no block repeats another
+    assert abs(float(whole.std()) - 1) < 0.1  # 2,400 normals: five standard errors
+    assert abs(float(whole.mean())) < 0.1
 
 
 # -- one process ----------------------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ class Batch(NamedTuple):
 
     ``weight`` is the batch's mean number of replicates over that of all inputs: with it, the mean over a random batch
     of inputs is an unbiased estimate of the mean over all runs. It is 1 for equal numbers. ``place`` is the first of
-    these inputs in the global batch and the number of inputs there; None if this is all of it.
+    these inputs in the global batch and the number of inputs there; None if this is all of it. ``noise_seed`` makes
+    the noise of its inputs in blocks, so that each process draws its own (`Settings.noise_in_blocks`).
 
     >>> Batch.of(torch.zeros(2, 1), torch.zeros(2, 1)).group
     tensor([0, 1])
@@ -29,6 +30,7 @@ class Batch(NamedTuple):
     total: int
     weight: float = 1.0
     place: tuple[int, int] | None = None
+    noise_seed: int | None = None
 
     @classmethod
     def of(cls, x: Tensor, y: Tensor, total: int | None = None) -> Batch:

@@ -12,6 +12,7 @@ import dataclasses
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,6 +21,8 @@ from dtmgp.inference.data import Batch
 from dtmgp.layers import Gaussian
 from dtmgp.likelihoods import AbstractComponents
 from dtmgp.model import ModelNoise, TrainableModel
+
+NOISE_BLOCK = 64  # inputs whose noise has a seed of its own, if asked
 
 
 class Loss(NamedTuple):
@@ -162,8 +165,11 @@ def noise_of(
 ) -> ModelNoise:
     """Noise of a batch's inputs. It belongs to the global batch: what an input gets does not depend on the process.
 
-    Drawn for the whole global batch and cut: about 4 ns a number (docs/scale.md).
+    Drawn for the whole global batch and cut, about 4 ns a number in every process; or in blocks of inputs with seeds of
+    their own, of which a process draws those that it needs (docs/scale.md).
     """
+    if batch.noise_seed is not None:
+        return _noise_in_blocks(model, samples, batch, batch.noise_seed)
     if batch.place is None:
         return model.noise(samples, len(batch.x), batch.x, generator)
     latent, hidden, output = model.noise(samples, batch.place[1], batch.x, generator)
@@ -171,9 +177,26 @@ def noise_of(
     return ModelNoise(latent[:, own], tuple(part[:, own] for part in hidden), output[:, own])
 
 
+def _noise_in_blocks(model: TrainableModel, samples: int, batch: Batch, seed: int) -> ModelNoise:
+    own = _own(batch)
+    blocks = range(own.start // NOISE_BLOCK, -(-own.stop // NOISE_BLOCK))
+    drawn = []
+    for block in blocks:
+        word = int(np.random.SeedSequence([seed, block]).generate_state(1)[0])
+        drawn.append(model.noise(samples, NOISE_BLOCK, batch.x, torch.Generator().manual_seed(word)))
+    start = own.start - blocks.start * NOISE_BLOCK
+
+    def cut(parts: tuple[Tensor, ...]) -> Tensor:
+        return torch.cat(parts, dim=1)[:, start : start + len(batch.x)]
+
+    latent, hidden, output = zip(*drawn)
+    return ModelNoise(cut(latent), tuple(cut(parts) for parts in zip(*hidden)), cut(output))
+
+
 def _own(batch: Batch) -> slice:
     """Where the batch's inputs are in the global batch."""
-    assert batch.place is not None
+    if batch.place is None:
+        return slice(0, len(batch.x))
     start = min(batch.place[0], batch.place[1] - len(batch.x))
     return slice(start, start + len(batch.x))
 

@@ -51,7 +51,8 @@ class Settings:
     ``warm_up`` is the fraction of steps in which the rate rises (cosine, from 1/20) before it falls to 1/1000;
     ``kl_warm_up`` the fraction in which the KL term rises from 0. Gradients are clipped to the norm ``clip``. The
     score is taken about ``scores`` times; training stops after ``patience`` (a fraction of the epochs) without a
-    better one.
+    better one. ``noise_in_blocks`` is for many processes: each draws the noise of its own inputs only. The numbers are
+    others than without it, and again the same for any number of processes.
     """
 
     epochs: int = 100
@@ -62,6 +63,7 @@ class Settings:
     clip: float = 10.0
     scores: int = 20
     patience: float = 0.5
+    noise_in_blocks: bool = False
 
     def rate(self, progress: float) -> float:
         """Learning rate at a fraction of the steps."""
@@ -149,8 +151,10 @@ def train(
                     progress = (state.epoch + number / steps) / settings.epochs
                     set_rate(state.optimiser, settings.rate(progress))
                     kl_scale = 1.0 if settings.kl_warm_up <= 0 else min(1.0, progress / settings.kl_warm_up)
+                    if settings.noise_in_blocks:
+                        batch = with_noise_seed(batch, generator)
                     state.optimiser.zero_grad(set_to_none=True)
-                    loss, own = _gradients(state, objective, batch, kl_scale, processes, interrupts)
+                    loss, own = gradients_of(state, objective, batch, kl_scale, processes, interrupts)
                     norm = gradient_norm(parameters)
                     if not (math.isfinite(loss.value) and math.isfinite(norm)):
                         state.reason = _what_failed(state, own, batch, processes, state.epoch)
@@ -202,6 +206,12 @@ def train(
 
 
 # -- parts of a step ------------------------------------------------------------------------------------------
+def with_noise_seed(batch: Batch, generator: torch.Generator) -> Batch:
+    """The batch with a seed for its noise, the same in every process."""
+    drawn = torch.randint(1 << 62, (1,), generator=generator, device=generator.device)
+    return batch._replace(noise_seed=int(drawn))
+
+
 def optimiser_of(parameters: list[nn.Parameter], settings: Settings) -> torch.optim.Optimizer:
     """The optimiser of a run."""
     return torch.optim.Adam(parameters, lr=settings.learning_rate)
@@ -226,7 +236,7 @@ def step(
     optimiser.step()
 
 
-def _gradients(
+def gradients_of(
     state: Training,
     objective: AbstractObjective,
     batch: Batch,
