@@ -41,6 +41,7 @@ LONGER = (Stage(1600, 0.02), Stage(3200, 0.02))
 UNSTARTED = (Stage(1600, 0.02, fixed=False), Stage(4800, 0.02, fixed=False))
 WORTH = 0.05  # nats a run that a stage must have gained for another one to follow
 STOPPED = ("interrupted", "stopped by a callback")
+MOST_WHOLE = 8  # processes up to which each draws the noise of whole batches, as one process alone does
 LITTLE = 0.1  # effective parameters per run up to which everything is trained
 
 Data = Callable[[Stage], tuple[RunSource, Runs | None]]
@@ -65,7 +66,8 @@ def settings_of(plan: Plan, stage: Stage, inputs: int) -> Settings:
     batch = plan.batch_size or int(min(max(inputs / 16, 64), 1000))
     steps = max(1, -(-inputs // batch))
     epochs = plan.max_epochs or max(8, min(stage.steps // steps, 300))
-    return Settings(epochs, batch, stage.rate)
+    many = plan.processes.world > MOST_WHOLE
+    return Settings(epochs, batch, stage.rate, noise_in_blocks=many)
 
 
 def run_stages(
