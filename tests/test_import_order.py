@@ -39,6 +39,7 @@ LEAVES = {
     "botorch",
     "streams",
     "emulation",
+    "executors",
     "serve",
     "__main__",
 }

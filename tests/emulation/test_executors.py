@@ -14,16 +14,16 @@ from dtmgp.emulation import (
     Form,
     FunctionSource,
     ImportedSource,
-    JoblibExecutor,
     ProtocolSource,
     Run,
-    SerialExecutor,
     ShellCommand,
     as_source,
     execute,
     executors,
+    make_runs,
 )
 from dtmgp.errors import InputError
+from dtmgp.executors import JoblibExecutor, SerialExecutor
 from dtmgp.simulators import MM1Queue
 
 HERE = Path(__file__).parent
@@ -39,7 +39,7 @@ def runs(values):
 
 
 def outcomes(executor, source, values, timeout=None):
-    found = list(executor.run(source, runs(values), timeout))
+    found = list(make_runs(executor, source, runs(values), timeout))
     assert sorted(o.number for o in found) == list(range(len(values)))
     return {o.number: o for o in found}
 

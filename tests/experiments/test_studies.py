@@ -12,6 +12,7 @@ from scipy.stats import norm
 from dtmgp.baselines import BNNReLU, ExactGP, InputIgnoringKDE, VecchiaDGP
 from dtmgp.baselines.paper_dtmgp import PaperDTMGP
 from dtmgp.errors import InputError
+from dtmgp.executors import JoblibExecutor
 from dtmgp.experiments.convergence import Rule
 from dtmgp.experiments.reproduce import reproduce
 from dtmgp.experiments.results import read_csv
@@ -73,7 +74,7 @@ def test_every_model_of_every_cell_has_its_row(whole):
 
 def test_two_processes_make_the_same_rows(whole, tmp_path):
     log = log_in(tmp_path)
-    run_study(CELLS[:2], FAST, SMALL, log, jobs=2)
+    run_study(CELLS[:2], FAST, SMALL, log, executor=JoblibExecutor(2))
     one = [row for row in own(whole[0].read().rows) if row["replication"] == 0]
     assert without_times(own(log.read().rows)) == without_times(one)
 

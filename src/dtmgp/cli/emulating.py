@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dtmgp.cli import options
 from dtmgp.cli.console import emit, say
 from dtmgp.errors import InputError
+
+if TYPE_CHECKING:
+    from dtmgp.executors import Executor
 
 
 def register(app: typer.Typer) -> None:
@@ -40,6 +43,8 @@ def emulate(
     retries: Annotated[int, typer.Option(min=0, help="Further attempts of a failed run.")] = 1,
     timeout: Annotated[float | None, typer.Option(help="Seconds after which a run counts as failed.")] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Runs at a time; -1: one per core.")] = 1,
+    executor: options.ExecutorName = "joblib",
+    address: options.Address = None,
     form: Annotated[str, typer.Option(help="What a shell command reads: csv or json.")] = "csv",
     output: Annotated[
         str | None, typer.Option(help="Which output of a shell command, if it writes several.")
@@ -87,6 +92,7 @@ def emulate(
         retries=retries,
         timeout=timeout,
         n_jobs=jobs,
+        executor=chosen_executor(executor, jobs, address),
         folder=out,
         random_state=seed,
         verbose=0 if quiet else 1,
@@ -111,3 +117,11 @@ def emulate(
         f"saved in {out}: "
         + ", ".join(sorted(p.name for p in out.iterdir() if p.name != "lock" and p.name[0] != "."))
     )
+
+
+def chosen_executor(name: str, jobs: int, address: str | None) -> Executor | None:
+    """None for joblib: `emulate` then knows whether runs may hang."""
+    from dtmgp.executors import executor_named
+
+    found = executor_named(name, jobs, address)
+    return None if name == "joblib" else found

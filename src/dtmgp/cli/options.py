@@ -30,6 +30,11 @@ Settings = Annotated[
 ModelKind = Annotated[
     str, typer.Option("--model", help="auto (deep if torch is installed), deep, or one-layer.")
 ]
+ExecutorName = Annotated[
+    str,
+    typer.Option(help="Where tasks run: joblib (here), ray or dask (here, or on the cluster at --address)."),
+]
+Address = Annotated[str | None, typer.Option(help="Address of a Ray or Dask cluster: host:port.")]
 
 
 def chosen_estimator(kind: str, settings: Sequence[str], seed: int) -> Any:

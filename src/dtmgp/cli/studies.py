@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
+from dtmgp.cli import options
 from dtmgp.cli.console import emit, say, split_names
-from dtmgp.cli.options import Json
 from dtmgp.errors import InputError
 
 SHARED = {"common", "fused_common"}  # modules of benchmarks/ that are no scripts
@@ -48,13 +48,17 @@ def reproduce(
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds of processor time after which a fit stops.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Macro-replications at a time.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Macro-replications at a time; -1: one per core.")] = 1,
+    executor: options.ExecutorName = "joblib",
+    address: options.Address = None,
 ) -> None:
     """Run a study: write its tables and its figure, print its summary.
 
     The simulation studies add rows to their file as they finish; the same command goes on after an interruption.
 
     Example: [bold]dtmgp reproduce random-field --quick --out out[/bold]
+
+    Example: [bold]dtmgp reproduce random-field --full --executor ray --address 10.0.0.1:6379[/bold]
     """
     from dtmgp.experiments.reproduce import reproduce as run
     from dtmgp.experiments.study_options import StudyOptions
@@ -68,15 +72,19 @@ def reproduce(
         "--variants": variants,
         "--time-limit": time_limit,
         "--jobs": None if jobs == 1 else jobs,
+        "--executor": None if executor == "joblib" else executor,
+        "--address": address,
     }.items():
         words += [] if value is None else [option, f"{value:g}" if isinstance(value, float) else str(value)]
-    options = StudyOptions(
+    chosen = StudyOptions(
         sizes=None if sizes is None else _integers("--sizes", sizes),
         replications=replications,
         models=split_names(models),
         variants=split_names(variants),
         time_limit=time_limit,
         jobs=jobs,
+        executor=executor,
+        address=address,
     )
     for line in run(
         study,
@@ -84,7 +92,7 @@ def reproduce(
         full=full,
         command=shlex.join(words),
         figure=figure,
-        options=options,
+        options=chosen,
         say=lambda line: say(line, to_error=True),
     ):
         typer.echo(line)
@@ -137,7 +145,7 @@ def info(
     model: Annotated[
         str | None, typer.Argument(metavar="[MODEL]", help="A model file. Default: this installation.")
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Print what is in a model file; without one: versions, the folder of compiled code, the cores that may be used.
 

@@ -7,13 +7,14 @@ on disk; `beliefs` and `scores` say where the next runs help. No models live her
 from dtmgp.emulation.assessment import Target, ValidationReport, assess
 from dtmgp.emulation.beliefs import Belief, belief_of, kriging_belief, model_belief, replicate_noise
 from dtmgp.emulation.campaign import Campaign
-from dtmgp.emulation.executors import Executor, JoblibExecutor, SerialExecutor, execute
+from dtmgp.emulation.executors import execute, make_runs
 from dtmgp.emulation.loop import Emulation, emulate
 from dtmgp.emulation.record import RunTable
 from dtmgp.emulation.runs import Outcome, Purpose, Run, run_seed
 from dtmgp.emulation.scores import ALC, ALM, SCORES, LawError, Score, choose
 from dtmgp.emulation.shell import Form, ShellCommand
 from dtmgp.emulation.sources import FunctionSource, ImportedSource, ProtocolSource, Source, as_source
+from dtmgp.executors import Executor, JoblibExecutor, SerialExecutor
 
 __all__ = [
     "emulate",
@@ -49,4 +50,5 @@ __all__ = [
     "SerialExecutor",
     "JoblibExecutor",
     "execute",
+    "make_runs",
 ]

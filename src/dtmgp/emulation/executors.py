@@ -1,36 +1,24 @@
-"""Where runs are made: here, or in worker processes whose death costs one run at most."""
+"""How an executor makes runs: time limits, and outcomes of runs that fail or take their process with them."""
 
 from __future__ import annotations
 
 import contextlib
 import faulthandler
+import functools
 import math
 import os
 import signal
 import threading
 import time
-import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from dtmgp.emulation.runs import Outcome, Run
 from dtmgp.emulation.shell import RunFailed, RunTimeout, ShellCommand
 from dtmgp.emulation.sources import Source
-from dtmgp.errors import InputError
+from dtmgp.executors import Executor, JoblibExecutor, SerialExecutor
 
 GRACE = 5.0  # seconds between the polite and the hard end of a run that hangs
-
-
-@runtime_checkable
-class Executor(Protocol):
-    """Makes runs and yields their outcomes as they finish, in any order, one for every run.
-
-    An executor for a cluster is one method: submit ``execute(source, run, timeout)`` and yield what it returns.
-    """
-
-    def run(self, source: Source, runs: Sequence[Run], timeout: float | None = None) -> Iterator[Outcome]:
-        """Outcomes as they finish; a run that is lost has an outcome with an error."""
-        ...
 
 
 def execute(source: Source, run: Run, timeout: float | None = None) -> Outcome:
@@ -55,88 +43,26 @@ def execute(source: Source, run: Run, timeout: float | None = None) -> Outcome:
     return Outcome(run.number, run.attempt, y, error, round(time.perf_counter() - start, 6))
 
 
-class SerialExecutor:
-    """One run after another in this process.
+def make_runs(
+    executor: Executor, source: Source, runs: Sequence[Run], timeout: float | None = None
+) -> Iterator[Outcome]:
+    """Outcomes as they finish, in any order, one for every run; a run that is lost has an outcome with an error.
 
-    Time limits interrupt Python code only, in the main thread only, on POSIX only; :class:`JoblibExecutor` has no such
-    limits.
+    In this process, time limits interrupt Python code only, in the main thread only, on POSIX only. Executors with
+    workers of their own have no such limits: a run that ignores its time limit is ended together with its process, by
+    a watchdog that needs no help from Python.
 
+    >>> from dtmgp.executors import SerialExecutor
     >>> runs = [Run(k, (float(k),), seed=0) for k in range(3)]
-    >>> [outcome.y for outcome in SerialExecutor().run(lambda x, seed, timeout: 2 * x[0], runs)]
+    >>> [outcome.y for outcome in make_runs(SerialExecutor(), lambda x, seed, timeout: 2 * x[0], runs)]
     [0.0, 2.0, 4.0]
     """
-
-    def run(self, source: Source, runs: Sequence[Run], timeout: float | None = None) -> Iterator[Outcome]:
-        """Outcomes in the order of the runs."""
-        for run in runs:
-            yield execute(source, run, timeout)
+    make = functools.partial(_in_worker if executor.isolated else execute, source, timeout=timeout)
+    for done in executor.map(make, runs):
+        yield _lost(runs[done.number], done.seconds or 0.0, timeout) if done.lost else done.result()
 
 
-class JoblibExecutor:
-    """Runs in ``n_jobs`` worker processes of joblib (-1: one per core).
-
-    joblib gives up a whole call when a worker dies. Here every outcome is yielded as it finishes; after a death the
-    rest is made in groups of ``n_jobs``, the members of a group that dies one by one, and a run that takes its
-    process with it has an outcome like any other failure. A run that ignores its time limit is ended together with
-    its process, by a watchdog that needs no help from Python.
-    """
-
-    def __init__(self, n_jobs: int = -1) -> None:
-        if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0:
-            raise InputError(
-                "n_jobs", got=repr(n_jobs), expected="a number of processes, or -1 for all cores"
-            )
-        self.n_jobs = n_jobs
-
-    def __repr__(self) -> str:
-        return f"JoblibExecutor(n_jobs={self.n_jobs})"
-
-    def run(self, source: Source, runs: Sequence[Run], timeout: float | None = None) -> Iterator[Outcome]:
-        """Outcomes as they finish."""
-        import joblib  # type: ignore[import-untyped]
-
-        workers = joblib.effective_n_jobs(self.n_jobs)
-        left = {run.key: run for run in runs}
-        for outcome in self._group(source, list(left.values()), timeout, workers):
-            del left[outcome.key]
-            yield outcome
-        rest = list(left.values())
-        for start in range(0, len(rest), workers):
-            group = {run.key: run for run in rest[start : start + workers]}
-            for outcome in self._group(source, list(group.values()), timeout, workers):
-                del group[outcome.key]
-                yield outcome
-            for run in group.values():
-                begun = time.perf_counter()
-                found = list(self._group(source, [run], timeout, 1))
-                yield found[0] if found else _lost(run, time.perf_counter() - begun, timeout)
-
-    def _group(
-        self, source: Source, runs: Sequence[Run], timeout: float | None, workers: int
-    ) -> Iterator[Outcome]:
-        """Outcomes until all are there or a worker dies."""
-        import joblib
-        from joblib.externals.loky.process_executor import BrokenProcessPool  # type: ignore[import-untyped]
-
-        if not runs:
-            return
-        # With one worker joblib would run in this process; two workers of which one is fed do not.
-        pool = joblib.Parallel(
-            n_jobs=max(2, workers),
-            backend="loky",
-            return_as="generator_unordered",
-            batch_size=1,
-            pre_dispatch=workers if workers == 1 else 2 * workers,
-        )
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="A worker stopped", category=UserWarning)
-            try:
-                yield from pool(joblib.delayed(_in_worker)(source, run, timeout) for run in runs)
-            except BrokenProcessPool:
-                return
-
-
-def _in_worker(source: Source, run: Run, timeout: float | None) -> Outcome:
+def _in_worker(source: Source, run: Run, timeout: float | None = None) -> Outcome:
     """`execute`, with a watchdog in C behind the time limit: it ends the process."""
     if timeout is None or isinstance(source, ShellCommand):
         return execute(source, run, timeout)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dtmgp.emulation.assessment import Target, ValidationReport
 from dtmgp.emulation.campaign import Campaign
-from dtmgp.emulation.executors import Executor, default_executor
+from dtmgp.emulation.executors import default_executor, make_runs
 from dtmgp.emulation.log import write_text
 from dtmgp.emulation.progress import Progress, progress_for
 from dtmgp.emulation.record import RunTable
@@ -20,6 +20,7 @@ from dtmgp.emulation.scores import Score
 from dtmgp.emulation.shell import ShellCommand
 from dtmgp.emulation.sources import as_source
 from dtmgp.errors import InputError
+from dtmgp.executors import Executor
 
 HOPELESS = 10  # failures, and not one output, after which a campaign stops
 
@@ -85,7 +86,8 @@ def emulate(
     Arguments: ``simulator`` is a function ``f(x)`` or ``f(x, random_state)`` of inputs (d,), an object with
     ``sample(X, n_replicates, random_state)``, a text ``module:function``, or a shell command (`ShellCommand`).
     ``bounds`` (d, 2) and ``names`` default to those of the simulator. ``timeout`` is in seconds per run; with it, or
-    with ``n_jobs``, runs are made in worker processes, unless ``executor`` says otherwise. ``target`` ends the campaign
+    with ``n_jobs``, runs are made in worker processes, unless ``executor`` (`dtmgp.executors`: Ray, Dask) says
+    otherwise. ``target`` ends the campaign
     before the budget is spent. ``verbose=0`` is silent. The others are those of `Campaign`.
 
     With a ``folder`` nothing is lost: call again with the same arguments, and the campaign goes on where it was
@@ -153,7 +155,7 @@ def _loop(
         runs = campaign.ask()
         if not runs:
             return "the budget is spent", _validated(campaign) if report is None else report
-        for outcome in executor.run(source, runs, timeout):
+        for outcome in make_runs(executor, source, runs, timeout):
             campaign.tell(outcome)
             progress.step(campaign.done, total)
             made, failed = made + 1, failed + outcome.failed

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dtmgp.errors import InputError
+from dtmgp.executors import executor_named
 from dtmgp.experiments import deep_theory, theory
 from dtmgp.experiments.figures import deep_figure, theory_figure
 from dtmgp.experiments.results import Value, origin, read_csv, write_csv
@@ -81,13 +82,15 @@ def reproduce_study(
     from dtmgp.experiments.studies.summary import describe, summary, times
     from dtmgp.experiments.study_figures import study_figure
 
+    executor = executor_named(options.executor, options.jobs, options.address)
+
     cells, models, protocol = plan(study, full, options)
     stem = study.replace("-", "_")
     target = out / f"{stem}.csv"
     log = ResultLog(target, COLUMNS)
     log.open(origin(command, SEED), protocol.describe(cells[0].problem))
     try:
-        run_study(cells, models, protocol, log, jobs=options.jobs, say=say)
+        run_study(cells, models, protocol, log, executor=executor, say=say)
     except KeyboardInterrupt:
         say(
             f"interrupted; {target} keeps {len(log.read().rows)} rows, and the same command goes on from there"

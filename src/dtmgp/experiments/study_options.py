@@ -16,6 +16,8 @@ class StudyOptions:
     variants: Sequence[str] | None = None
     time_limit: float | None = None
     jobs: int = 1
+    executor: str = "joblib"  # by the name that `dtmgp.executors.executor_named` knows
+    address: str | None = None
 
     @property
     def given(self) -> list[str]:

@@ -46,11 +46,11 @@ def plan(study: str, full: bool, options: StudyOptions) -> tuple[list[Cell], lis
     names = list(VARIANTS[study])[: extent.variants] if options.variants is None else options.variants
     sizes = extent.sizes[study] if options.sizes is None else options.sizes
     count = extent.replications[study] if options.replications is None else options.replications
-    if not sizes or min(sizes) < 2 or count < 1 or options.jobs < 1:
+    if not sizes or min(sizes) < 2 or count < 1 or options.jobs < -1 or not options.jobs:
         raise InputError(
             "options of the study",
             got=f"sizes {list(sizes)}, {count} replications, {options.jobs} jobs",
-            expected="sizes of at least 2, at least one replication and one job",
+            expected="sizes of at least 2, at least one replication and one job (or -1 jobs: one per core)",
         )
     problems: list[AbstractProblem] = []
     for name in names:

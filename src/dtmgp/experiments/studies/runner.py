@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dtmgp.errors import InputError
+from dtmgp.executors import Executor, SerialExecutor
 from dtmgp.experiments.convergence import STANDARD, Rule
 from dtmgp.experiments.results import Value, commit
 from dtmgp.experiments.studies.contestants import CONTESTANTS
@@ -107,9 +108,9 @@ def due(rows: Sequence[Row], models: Sequence[str], limit: float) -> Iterator[Ta
 
 
 def run_cell(
-    cell: Cell, models: Sequence[str], protocol: Protocol, log: ResultLog, rows: Sequence[Row]
+    cell: Cell, models: Sequence[str], protocol: Protocol, log: ResultLog | None, rows: Sequence[Row]
 ) -> list[Row]:
-    """Make all fits that are due; rows are in the file as soon as they exist. Returns the new ones."""
+    """Make all fits that are due; rows are in the log, if there is one, as soon as they exist. Returns the new ones."""
     found: list[Row] = []
     data: Data | None = None
     truth = np.empty((0, 0))
@@ -118,7 +119,8 @@ def run_cell(
             data = cell.problem.data(cell.size, cell.replication)
             truth = data.simulator.sample(data.new, protocol.draws, data.seeds[2])
         row = run_task(cell, task, protocol, data, truth)
-        log.append(row)
+        if log is not None:
+            log.append(row)
         found.append(row)
     return found
 
@@ -176,13 +178,14 @@ def run_study(
     protocol: Protocol,
     log: ResultLog,
     *,
-    jobs: int = 1,
+    executor: Executor | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> None:
-    """Make every cell, ``jobs`` at a time; ``say`` hears of progress and of the time left.
+    """Make every cell, one after the other or as ``executor`` does; ``say`` hears of progress and of the time left.
 
-    Rows do not depend on ``jobs`` except through limits of time. The time left assumes that half of a cell's
-    cost grows with its size.
+    Rows do not depend on the executor except through limits of time. Workers that see our files write every row as
+    soon as it exists; a cell whose worker died is tried again and goes on after its last row. From other machines rows
+    come back, and are written, cell by cell. The time left assumes that half of a cell's cost grows with its size.
     """
     rows = log.read().rows
     mine = [[row for row in rows if cell.owns(row)] for cell in cells]
@@ -195,42 +198,49 @@ def run_study(
         say(f"{len(cells) - len(open_cells)} of {len(cells)} cells are in {log.path}")
     if not open_cells:
         return
+    worker: Executor = SerialExecutor() if executor is None else executor
     typical = sum(cell.size for cell, _ in open_cells) / len(open_cells)
     begun, total, done = time.perf_counter(), 2.0 * len(open_cells), 0.0
-    work: list[Work] = [(cell, tuple(models), protocol, log, own) for cell, own in open_cells]
-    for count, (cell, added) in enumerate(_outcomes(work, jobs), start=1):
+    theirs = log if worker.shares_files else None
+    work: list[Work] = [(cell, tuple(models), protocol, theirs, own) for cell, own in open_cells]
+    failed: list[BaseException] = []
+    for count, outcome in enumerate(worker.map(_one, work), start=1):
+        cell = open_cells[outcome.number][0]
         done += 1.0 + cell.size / typical
         elapsed = time.perf_counter() - begun
         left = elapsed * (total - done) / done
+        if outcome.error is not None:
+            failed.append(outcome.error)
+            found = f"no end: {outcome.error}"
+        else:
+            found = f"{len(outcome.value)} rows"
+            for row in outcome.value if theirs is None else ():
+                log.append(row)
         place = (
             f"{cell.problem.variant}, {cell.problem.size_name}={cell.size}, replication {cell.replication}"
         )
         say(
-            f"{count}/{len(open_cells)} cells ({place}: {added} rows), {_clock(elapsed)} so far, "
+            f"{count}/{len(open_cells)} cells ({place}: {found}), {_clock(elapsed)} so far, "
             f"about {_clock(left)} left"
         )
+    if failed:
+        raise failed[
+            0
+        ]  # after all others: the file keeps what was found, and the same command goes on from there
 
 
-Work = tuple[Cell, tuple[str, ...], Protocol, ResultLog, Sequence[Row]]
+Work = tuple[Cell, tuple[str, ...], Protocol, ResultLog | None, Sequence[Row]]
 _warm: set[tuple[str, tuple[str, ...]]] = set()
 
 
-def _one(work: Work) -> tuple[Cell, int]:
+def _one(work: Work) -> list[Row]:
     cell, models, protocol, log, rows = work
     if (cell.problem.name, models) not in _warm:
         warm_up(models, cell.problem)
         _warm.add((cell.problem.name, models))
-    return cell, len(run_cell(cell, models, protocol, log, rows))
-
-
-def _outcomes(work: Sequence[Work], jobs: int) -> Iterator[tuple[Cell, int]]:
-    if jobs == 1:
-        yield from map(_one, work)
-        return
-    import joblib  # type: ignore[import-untyped]
-
-    pool = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs")
-    yield from pool(joblib.delayed(_one)(part) for part in work)
+    if log is not None:  # a worker before us may have died in this cell
+        rows = [row for row in log.read().rows if cell.owns(row)]
+    return run_cell(cell, models, protocol, log, rows)
 
 
 def _clock(seconds: float) -> str:
