@@ -19,7 +19,12 @@ def register(app: typer.Typer) -> None:
 
 
 def fit(
-    data: options.TableFile,
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE", help="CSV or Parquet, or a folder of Parquet files; - for the standard input."
+        ),
+    ],
     target: Annotated[str, typer.Option("--target", "-t", help="Output column; several: a,b.")],
     inputs: Annotated[
         str | None, typer.Option("--inputs", "-i", help="Input columns, a,b. Default: all but the target.")
@@ -40,22 +45,37 @@ def fit(
         bool, typer.Option("--refit/--no-refit", help="Fit to all rows after the held-out score.")
     ] = True,
     drop_missing: options.DropMissing = False,
+    stream: Annotated[
+        bool,
+        typer.Option("--stream", help="Read Parquet piece by piece, as for a folder, and do not load it."),
+    ] = False,
     seed: options.Seed = 0,
     as_json: options.Json = False,
 ) -> None:
     """Fit a model to a table and save it; print its score on held-out rows beside trivial models.
 
-    Rows with the same inputs are replicates, and are held out together.
+    Rows with the same inputs are replicates, and are held out together. A folder of Parquet files is streamed: it may
+    be larger than the memory.
 
     Example: [bold]dtmgp fit runs.csv --target wait --inputs arrival,service --out queue.dtmgp[/bold]
     """
     from dtmgp.cli.launching import first_of_fit
+    from dtmgp.cli.streaming import fit_streamed, loaded, rows_of
     from dtmgp.cli.tables import check_present, numeric_columns, read_table
     from dtmgp.emulation.assessment import assess, hold_out
 
     first = first_of_fit(data, model)
-    table = read_table(data)
     targets = split_names(target) or []
+    rows = rows_of(data, targets, split_names(inputs), stream=stream, drop_missing=drop_missing)
+    if rows is not None and rows.rows > rows.streaming.start:
+        path = _model_file(out, data)
+        estimator = options.chosen_estimator(model, settings or [], seed)
+        _set_bounds(estimator, bounds, list(rows.names))
+        fit_streamed(
+            rows, estimator, path, held_out=held_out, test=test, seed=seed, as_json=as_json, first=first
+        )
+        return
+    table = read_table(data) if rows is None else loaded(rows)
     check_present(table, targets, data)
     chosen = split_names(inputs) or [name for name in table.columns if name not in targets]
     clash = [name for name in chosen if name in targets]
@@ -63,9 +83,7 @@ def fit(
         raise InputError(
             "--inputs", got=", ".join(clash) or "no column", expected="columns besides the target"
         )
-    path = out or Path("model.dtmgp" if data == "-" else f"{Path(data).stem}.dtmgp")
-    if not path.parent.is_dir():
-        raise InputError(f"--out {path}", got=f"no folder {path.parent}", expected="a folder that exists")
+    path = _model_file(out, data)
     kept, keep = numeric_columns(table, [*chosen, *targets], data, drop_missing=drop_missing)
     x, y = kept[chosen], kept[targets].to_numpy()
     if len(x) < 10:
@@ -130,6 +148,13 @@ def fit(
     if facts["refitted"]:
         say(f"fitted again to all {facts['rows']} rows: the scores above are those of the first fit")
     say(f"saved: {path} ({max(1, round(facts['bytes'] / 1000))} kB)")
+
+
+def _model_file(out: Path | None, data: str) -> Path:
+    path = out or Path("model.dtmgp" if data == "-" else f"{Path(data).stem}.dtmgp")
+    if not path.parent.is_dir():
+        raise InputError(f"--out {path}", got=f"no folder {path.parent}", expected="a folder that exists")
+    return path
 
 
 def _set_bounds(estimator: Any, text: str | None, names: list[str]) -> None:
