@@ -170,6 +170,12 @@ def test_a_local_ray_listens_here_only_and_has_no_dashboard(executor):
     assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
     assert ray.get_runtime_context().gcs_address.startswith("127.0.0.1:")
     assert not ray._private.worker.global_worker.node.address_info.get("webui_url")
+    psutil = pytest.importorskip("psutil")
+    heard = set()
+    for process in psutil.Process().children(recursive=True):
+        heard |= {c.laddr.ip for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN}
+    assert heard
+    assert all(ip.removeprefix("::ffff:").startswith("127.") or ip == "::1" for ip in heard), heard
 
 
 def test_executors_by_name():

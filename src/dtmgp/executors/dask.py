@@ -74,7 +74,10 @@ class DaskExecutor:
         self.close()
 
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Done]:
-        """As they finish; a few per thread are handed over at a time."""
+        """As they finish; a few per thread are handed over at a time.
+
+        Dask blames a death on all tasks that the worker held. Those are tried once more at the end, one by one.
+        """
         client = self.connect()
         from distributed import as_completed
         from distributed.scheduler import KilledWorker
@@ -82,7 +85,8 @@ class DaskExecutor:
         limit = IN_FLIGHT * max(1, sum(client.nthreads().values()))
         waiting = iter(enumerate(tasks))
         running: dict[Any, tuple[int, float]] = {}
-        finished = as_completed()
+        blamed: list[tuple[int, float]] = []
+        finished = as_completed(loop=client.loop)
         try:
             while True:
                 for number, task in waiting:
@@ -92,19 +96,32 @@ class DaskExecutor:
                     if len(running) >= limit:
                         break
                 if not running:
-                    return
+                    break
                 future = next(finished)
                 number, begun = running.pop(future)
                 error = future.exception()
-                if error is None:
-                    yield future.result()
-                elif isinstance(error, KilledWorker):
-                    yield lost(number, len(getattr(error, "args", ())) or 1, begun)
+                if isinstance(error, KilledWorker):
+                    blamed.append((number, begun))
                 else:
-                    yield Done(number, error=error)
+                    yield future.result() if error is None else Done(number, error=error)
+            for number, begun in blamed:
+                future = client.submit(attempt, function, number, tasks[number], pure=False)
+                running[future] = number, begun
+                error = future.exception()
+                del running[future]
+                if isinstance(error, KilledWorker):
+                    yield lost(number, 2 * (1 + self._allowed()), begun)
+                else:
+                    yield future.result() if error is None else Done(number, error=error)
         finally:
             if running:
                 client.cancel(list(running), force=True)
+
+    @staticmethod
+    def _allowed() -> int:
+        import dask
+
+        return int(dask.config.get("distributed.scheduler.allowed-failures", 3))
 
     @contextlib.contextmanager
     def joblib_backend(self) -> Iterator[None]:

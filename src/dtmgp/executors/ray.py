@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from dtmgp.errors import InputError
 from dtmgp.executors.base import Done, attempt, check_workers, lost, missing
 
 IN_FLIGHT = 4  # tasks handed over per processor: enough to keep workers busy, little to lose with the driver
@@ -55,7 +56,7 @@ class RayExecutor:
         if self.address is not None:
             ray.init(address=self.address, **quiet)
         else:
-            with _search_path_for_workers():
+            with _for_this_machine():
                 ray.init(
                     address="local",
                     num_cpus=None if self.n_jobs == -1 else self.n_jobs,
@@ -64,6 +65,15 @@ class RayExecutor:
                     **quiet,
                 )
         self._started = True
+        if self.address is None and not ray.get_runtime_context().gcs_address.startswith("127."):
+            self.close()
+            raise InputError(
+                "a local Ray",
+                got="one that other machines can reach",
+                expected="one on 127.0.0.1",
+                cause=f"Ray {ray.__version__}, which chooses its address in another way than those we know",
+                do="install a version of constraints.txt, or start Ray yourself and give --address",
+            )
         return ray
 
     def close(self) -> None:
@@ -122,14 +132,28 @@ class RayExecutor:
 
 
 @contextlib.contextmanager
-def _search_path_for_workers() -> Iterator[None]:
-    """Workers that are started inside find the modules that we find."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
+def _for_this_machine() -> Iterator[None]:
+    """A Ray that is started inside stays on the loopback device, and its workers find the modules that we find.
+
+    Ray replaces 127.0.0.1 by an address that others can reach, unless it is told that there are no clusters, by a
+    variable that it reads when it is imported.
+    """
+    from ray._private import ray_constants  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    clusters = ray_constants.ENABLE_RAY_CLUSTER
+    given = {
+        ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR: "0",
+        "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
+    }
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    ray_constants.ENABLE_RAY_CLUSTER = False
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
+        ray_constants.ENABLE_RAY_CLUSTER = clusters
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
