@@ -76,7 +76,9 @@ def survive(folder, kills, seed, expected):
             if kill_now(folder, done, rng):
                 done, heard = done + 1, 0
                 # what the dying attempt has still printed is not the next one's
+                end = time.monotonic() + LIMIT / 3
                 while not (folder / f"pid.{done}.0").exists() and process.poll() is None:
+                    assert time.monotonic() < end, "the next attempt does not begin"
                     time.sleep(0.05)
     code = process.wait()
     watchdog.cancel()

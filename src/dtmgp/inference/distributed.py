@@ -25,6 +25,7 @@ import torch
 import torch.distributed as dist
 
 from dtmgp.errors import InputError
+from dtmgp.inference.meeting import attempt_name
 
 T = TypeVar("T")
 LAUNCHED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # what torchrun and its like set
@@ -155,8 +156,12 @@ def join(device: torch.device | None = None) -> Processes:
         on_gpu = device is not None and device.type == "cuda"
         if on_gpu:
             torch.cuda.set_device(device)
-        with lost_processes_named(int(os.environ["WORLD_SIZE"])):
-            dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=LONGEST)
+        rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        with lost_processes_named(world):
+            store, _, _ = next(dist.rendezvous("env://", rank, world, timeout=LONGEST))
+            own = dist.PrefixStore(attempt_name(store, rank, world, LONGEST), store)
+            kind = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
+            dist.init_process_group(kind, store=own, rank=rank, world_size=world, timeout=LONGEST)
         atexit.register(_part)
     return Processes(dist.get_rank(), dist.get_world_size())
 
