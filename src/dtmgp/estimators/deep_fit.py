@@ -7,6 +7,7 @@ import dataclasses
 import logging
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +15,21 @@ import torch
 from sklearn.mixture import GaussianMixture
 
 from dtmgp.estimators.deep_stages import Stage, run_stages, settings_of, stages_of
-from dtmgp.estimators.tmgp import TMGPRegressor
+from dtmgp.estimators.exact_layer import (
+    MOST_INPUTS,
+    features_at,
+    replicates_of,
+    write_posterior,
+)
 from dtmgp.grids import AbstractGrid, SparseGrid
 from dtmgp.inference import AbstractObjective, Runs
 from dtmgp.inference.distributed import Processes
+from dtmgp.inference.freeze import quiet_location
 from dtmgp.inference.gauss_newton import Found, GaussNewton, gauss_newton_start
 from dtmgp.inference.trainer import Callback, Training
 from dtmgp.kernels import AbstractLineKernel, Additive, Matern32, Tensor
-from dtmgp.layers import LinearMean
+from dtmgp.kriging.exact import best_kriging
+from dtmgp.layers import InducedFeatures, LinearMean
 from dtmgp.likelihoods import (
     AbstractLikelihood,
     GaussianLikelihood,
@@ -34,12 +42,12 @@ from dtmgp.model.architecture import deep_model
 
 log = logging.getLogger("dtmgp")
 Kernel = AbstractLineKernel | Tensor | Additive
+Level = int | AbstractGrid | InducedFeatures
 WITH_LOCATION = (GaussianLikelihood, HeteroscedasticGaussian, StudentT, MixtureOfNormals)
 MOST_FEATURES = 700  # of the last layer by default: the start costs O(n m^2)
 HIDDEN_FEATURES = 60  # of hidden layers, beside their linear mean
 EXTRA_WIDTH = 11  # units beyond the inputs, tried if
 WIDER = 8  # effective parameters per input have been found
-MOST_KRIGING = 1500  # inputs up to which the one-layer model is tried: its cost is that of dense algebra
 SHAPE_ROWS = 10_000  # residuals from which the shape of the noise is taken
 
 
@@ -50,7 +58,7 @@ class Plan:
     likelihood: AbstractLikelihood
     objective: AbstractObjective
     hidden_widths: tuple[int, ...] | None
-    levels: tuple[int | AbstractGrid, ...] | None
+    levels: tuple[Level, ...] | None
     kernel: Kernel | None
     latent_inputs: int
     learn_kernel: bool
@@ -63,7 +71,7 @@ class Plan:
     processes: Processes = dataclasses.field(default=Processes(), repr=False)  # no part of the result
 
 
-MARGIN = 3.0  # log evidence that a dependence of the location on the inputs must gain over none
+MARGIN = 3.0  # log evidence at the mode that a dependence of the location on the inputs must gain over none
 LEAST_KEPT = 1e-4  # of 1 - h
 PRUNED = 0.02  # prior scale of a location that does not depend on the inputs
 
@@ -76,7 +84,7 @@ class Fitted:
     stages: list[Training]
     start: Found | None
     widths: tuple[int, ...]
-    levels: tuple[int | AbstractGrid, ...]
+    levels: tuple[Level, ...]
 
 
 def largest_level(kernel: Kernel, dim: int, most: int) -> int:
@@ -95,9 +103,7 @@ def sparse_size(kernel: Kernel, dim: int, level: int) -> int:
     return SparseGrid(dim, level).weighted_total(counts)
 
 
-def default_levels(
-    plan: Plan, dim: int, widths: Sequence[int], inputs: int
-) -> tuple[int | AbstractGrid, ...]:
+def default_levels(plan: Plan, dim: int, widths: Sequence[int], inputs: int) -> tuple[Level, ...]:
     """Last layer: as many features as inputs, at most 700; hidden layers: few, their linear mean does the most."""
     if plan.levels is not None:
         return plan.levels
@@ -110,9 +116,7 @@ def default_levels(
     )
 
 
-def build(
-    plan: Plan, dim: int, widths: tuple[int, ...], inputs: int
-) -> tuple[DTMGP, tuple[int | AbstractGrid, ...]]:
+def build(plan: Plan, dim: int, widths: tuple[int, ...], inputs: int) -> tuple[DTMGP, tuple[Level, ...]]:
     """A fresh model of the given hidden widths."""
     levels = default_levels(plan, dim, widths, inputs)
     likelihood = copy.deepcopy(plan.likelihood)
@@ -142,7 +146,7 @@ class Started:
     model: DTMGP
     found: Found | None
     widths: tuple[int, ...]
-    levels: tuple[int | AbstractGrid, ...]
+    levels: tuple[Level, ...]
 
     @property
     def evidence(self) -> float:
@@ -154,7 +158,7 @@ def start_model(plan: Plan, runs: Runs) -> Started:
     """Build and start; without given widths the evidence chooses among shapes of the model.
 
     These are one hidden layer as wide as the inputs; a wider one, if the first found much; and for small data one
-    layer with the kernel of `TMGPRegressor`.
+    layer at the inputs themselves, exact kriging.
     """
     dim, inputs = runs.x.shape[1], len(runs.x)
     own = dim + plan.latent_inputs
@@ -166,8 +170,8 @@ def start_model(plan: Plan, runs: Runs) -> Started:
     if best.found.effective >= WIDER * own:
         best = max(best, _start(plan, runs, (own + EXTRA_WIDTH,)), key=lambda start: start.evidence)
     single = runs.y.shape[1] == 1 and not plan.latent_inputs and plan.kernel is None and plan.learn_kernel
-    if single and 4 * dim <= inputs <= MOST_KRIGING:
-        best = max(best, _one_layer(plan, runs), key=lambda start: start.evidence)
+    if single and inputs <= MOST_INPUTS:
+        best = max(best, _exact_layer(plan, runs), key=lambda start: start.evidence)
     log.info("widths %s: log evidence %.1f", best.widths, best.evidence)
     return best
 
@@ -180,28 +184,14 @@ def _start(plan: Plan, runs: Runs, widths: tuple[int, ...]) -> Started:
     return Started(model, found, widths, levels)
 
 
-def _one_layer(plan: Plan, runs: Runs) -> Started:
-    """One layer whose lengthscales and variance maximise the exact evidence; they count as parameters."""
-    dim = runs.x.shape[1]
+def _exact_layer(plan: Plan, runs: Runs) -> Started:
+    """One layer at the inputs, exact kriging with its hyperparameters integrated out of the evidence."""
     with torch.no_grad():
-        z = plan.likelihood.warp(runs.y).double().numpy()[:, 0]
-    group = torch.repeat_interleave(torch.arange(len(runs.x)), runs.counts)
-    box = np.array([[0.0, 1.0]] * dim)
-    kriging = TMGPRegressor(bounds=box, random_state=0).fit(
-        runs.x.double().numpy()[group.numpy()].clip(0.0, 1.0), z
-    )
-    plan = dataclasses.replace(plan, levels=(kriging.level_,))
-    model, levels = build(plan, dim, (), len(runs.x))
-    features = model.stack[0].features
-    with torch.no_grad():
-        features.log_lengthscales[0].copy_(torch.as_tensor(kriging.lengthscales_[0]).log())
-        # of the location alone: what shapes the law keeps a variance of its own size
-        variance = float(kriging.models_[0].hyperparameters.variances[0])
-        model.stack[0].weights.prior_std[..., :1] *= math.sqrt(variance)
-    found = gauss_newton_start(model, runs, GaussNewton())
-    if found is not None:
-        found.log_evidence -= 0.5 * (dim + 1) * math.log(len(runs.y))
-    return Started(model, found, (), levels)
+        z = plan.likelihood.warp(runs.y)
+    kriging = best_kriging(replicates_of(runs, z))
+    plan = dataclasses.replace(plan, levels=(features_at(kriging, 0),), dtype=torch.float64)
+    model, levels = build(plan, runs.x.shape[1], (), len(runs.x))
+    return Started(model, write_posterior(model, kriging), (), levels)
 
 
 def mean_path(model: DTMGP, x: torch.Tensor) -> torch.Tensor:
@@ -215,20 +205,21 @@ def mean_path(model: DTMGP, x: torch.Tensor) -> torch.Tensor:
     return torch.cat(parts)
 
 
-def left_out(model: DTMGP, runs: Runs, leverage: torch.Tensor | None) -> Runs:
+def left_out(model: DTMGP, runs: Runs, found: Found) -> Runs:
     """Runs whose distance to the location is that of a fit without them: ``r / (1 - h)``, on the warped scale.
 
     Residuals of a fit are smaller than errors of predictions. The shape of the law is learned from these runs, so that
-    it is the law of new ones.
+    it is the law of new ones. Where the location has its exact posterior, the model itself says how uncertain the
+    location of a new run is, and what is left for the noise is ``r / sqrt(1 - h)``.
     """
-    if leverage is None:
+    if found.leverage is None:
         return runs
     group = torch.repeat_interleave(torch.arange(len(runs.x)), runs.counts)
     warp = model.likelihood.warp
     with torch.no_grad():
         f = mean_path(model, runs.x)[group]
-        kept = (1.0 - leverage)[group].clamp(min=LEAST_KEPT).to(f)
-        y = warp.inverse(f + (warp(runs.y) - f) / kept)
+        kept = (1.0 - found.leverage).clamp(min=LEAST_KEPT)[group].to(f)
+        y = warp.inverse(f + (warp(runs.y) - f) / (kept.sqrt() if found.exact else kept))
     return Runs(runs.x, y, runs.start)
 
 
@@ -289,13 +280,15 @@ def start_fit(plan: Plan, runs: Runs) -> tuple[Fitted, Runs]:
     """A started model whose noise has its shape, and the runs that shape the law: see `left_out`."""
     start = start_model(plan, runs)
     model, found = start.model, start.found
+    precision = model.stack[-1].bias.dtype  # exact kriging needs float64
+    runs = Runs(runs.x.to(precision), runs.y.to(precision), runs.start)
     shaped = runs
     if found is not None:
-        if found.log_evidence < found.null_evidence + MARGIN:
+        if found.log_evidence < found.null_evidence + (0.0 if found.exact else MARGIN):
             prune_location(model, runs)
             found.leverage = None
             log.info("the evidence is for a location that does not depend on the inputs")
-        shaped = left_out(model, runs, found.leverage)
+        shaped = left_out(model, runs, found)
         set_noise(model, shaped)
     return Fitted(model.to(plan.device), [], found, start.widths, start.levels), shaped
 
@@ -324,9 +317,17 @@ def fit_deep(
     if fitted.start is None or not fitted.start.interrupted:
         stages = stages_of(plan, len(runs.x), fitted.start)
         course = [(stage, settings_of(plan, stage, len(runs.x) - len(judges))) for stage in stages]
-        run_stages(
-            plan, fitted, course, data, callbacks=callbacks, checkpoint=checkpoint, fingerprint=fingerprint
-        )
+        quiet = fitted.start is not None and fitted.start.exact
+        with quiet_location(fitted.model) if quiet else nullcontext():
+            run_stages(
+                plan,
+                fitted,
+                course,
+                data,
+                callbacks=callbacks,
+                checkpoint=checkpoint,
+                fingerprint=fingerprint,
+            )
     return fitted
 
 

@@ -50,13 +50,14 @@ Data = Callable[[Stage], tuple[RunSource, Runs | None]]
 def stages_of(plan: Plan, inputs: int, start: Found | None) -> list[Stage]:
     """The stages; one stage of the user's own if he gave epochs or a rate."""
     if plan.max_epochs is not None or plan.learning_rate is not None:
-        return [Stage(UNSTARTED[0].steps, plan.learning_rate or (0.002 if start else 0.02), False)]
+        fixed = start is not None and start.exact
+        return [Stage(UNSTARTED[0].steps, plan.learning_rate or (0.002 if start else 0.02), fixed)]
     if start is None:
         return list(UNSTARTED)
     # what has used up much of the data would be judged by inputs that it knows
     mean = 0.0 if start.leverage is None else float(start.leverage.mean())
     share = min(1.0, (inputs + 50) / 500)
-    fixed = mean >= LITTLE
+    fixed = start.exact or mean >= LITTLE
     stages = [CAREFUL if fixed else GENTLE, *LONGER]
     return [dataclasses.replace(stage, steps=int(stage.steps * share), fixed=fixed) for stage in stages]
 
@@ -78,6 +79,7 @@ def run_stages(
     *,
     callbacks: Sequence[Callback] = (),
     checkpoint: str | Path | None = None,
+    checkpoint_every: int = 10,
     fingerprint: str = "",
 ) -> None:
     """Train the model in place; ``data(stage)`` is what to learn from, and the runs that judge, if any."""
@@ -102,6 +104,7 @@ def run_stages(
                 score=negative_log_density,
                 callbacks=callbacks,
                 checkpoint=f"{checkpoint}.{number + 1}" if checkpoint and number else checkpoint,
+                checkpoint_every=checkpoint_every,
                 fingerprint=fingerprint,
                 processes=plan.processes,
             )

@@ -12,7 +12,7 @@ import torch
 
 from dtmgp.errors import InputError
 from dtmgp.estimators.cube import Cube
-from dtmgp.estimators.deep_fit import Fitted, sparse_size
+from dtmgp.estimators.deep_fit import Fitted, Level, sparse_size
 from dtmgp.estimators.describe import describe_grid, describe_kernel, grid_from, kernel_from
 from dtmgp.estimators.describe_model import (
     describe_likelihood,
@@ -28,6 +28,7 @@ from dtmgp.grids import AbstractGrid
 from dtmgp.inference.gauss_newton import Found
 from dtmgp.inference.trainer import Epoch, Training
 from dtmgp.kernels import Additive, Matern32
+from dtmgp.layers import InducedFeatures
 from dtmgp.model.architecture import deep_model
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _from(
     est.lattice_ = None if lattice is None else Lattice(0.0 if lattice["nonnegative"] else -math.inf)
     est.warp_ = config["warp"]
     likelihood = likelihood_from(config["likelihood"])
-    levels = tuple(_level_from(level) for level in config["levels"])
+    levels = tuple(_carrier_from(level, k, arrays) for k, level in enumerate(config["levels"]))
     kernel = Matern32() if est.kernel is None else est.kernel
     dims = [len(names) + est.latent_inputs, *config["widths"]]
     for number, (dim, level) in enumerate(zip(dims, levels, strict=True)):  # before anything large is built
@@ -189,12 +190,22 @@ def _foreign(path: str | os.PathLike[str]) -> InputError:
     )
 
 
-def _level(level: int | AbstractGrid) -> Any:
+def _level(level: Level) -> Any:
+    if isinstance(level, InducedFeatures):
+        return {"type": "InducedFeatures", "order": level.order}
     return describe_grid(level) if isinstance(level, AbstractGrid) else int(level)
 
 
 def _level_from(level: Any) -> int | AbstractGrid:
     return grid_from(level) if isinstance(level, dict) else int(level)
+
+
+def _carrier_from(level: Any, number: int, arrays: dict[str, np.ndarray]) -> Level:
+    """What a layer is built on; points and basis have the sizes of the stored ones."""
+    if not (isinstance(level, dict) and level["type"] == "InducedFeatures"):
+        return _level_from(level)
+    points, basis = (arrays[f"model.layers.{number}.features.{name}"] for name in ("points", "basis"))
+    return InducedFeatures.blank(len(points), basis.shape[1], points.shape[1], int(level["order"]))
 
 
 def _number(value: Any) -> Any:

@@ -227,8 +227,13 @@ class DTMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         layers = " -> ".join(f"{d} ({m:,} features)" for d, m in zip(dims, sizes))
         lines = [f"layers: {layers} -> {type(self.model_.likelihood).__name__}; output scale: {self.warp_}"]
         if self.start_ is not None:
+            how = (
+                "Gauss-Newton steps"
+                if not self.start_.exact
+                else "evaluations of exact kriging at the inputs"
+            )
             lines.append(
-                f"start: {self.start_.steps} Gauss-Newton steps, {self.start_.effective:.0f} effective parameters, "
+                f"start: {self.start_.steps} {how}, {self.start_.effective:.0f} effective parameters, "
                 f"log evidence {self.start_.log_evidence:.1f} ({self.start_.null_evidence:.1f} without inputs)"
             )
         scores = [line.validation for line in self.trace_ if np.isfinite(line.validation)]

@@ -71,6 +71,7 @@ class WideLayer(ExpansionLayer):
 
     def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)  # type: ignore[arg-type]
+        assert isinstance(self.features, ExpansionFeatures)
         self.single = SingleFeatures(self.features)
 
     def phi(self, h: Tensor) -> Tensor:

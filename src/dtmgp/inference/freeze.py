@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import Tensor
 
 from dtmgp.layers import LinearMean
 from dtmgp.model import DTMGP
+
+QUIET = -12.0  # log standard deviation
 
 
 @contextmanager
@@ -41,6 +44,20 @@ def fixed_location(model: DTMGP) -> Iterator[None]:
             hook.remove()
         for parameter in frozen:
             parameter.requires_grad_(True)
+
+
+@contextmanager
+def quiet_location(model: DTMGP) -> Iterator[None]:
+    """Inside, the weights of the location are their means: what is trained is the law of the noise alone."""
+    log_std, outputs = model.stack[-1].weights.log_std, model.likelihood.outputs
+    kept = log_std.detach()[:, :outputs].clone()
+    with torch.no_grad():
+        log_std[:, :outputs] = QUIET
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            log_std[:, :outputs] = kept
 
 
 def has_shape(model: DTMGP) -> bool:

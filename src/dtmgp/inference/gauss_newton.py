@@ -57,6 +57,7 @@ class Found:
     interrupted: bool = False
     # (n, W) of one run at each input: r / (1 - h) is its leave-one-out residual
     leverage: Tensor | None = None
+    exact: bool = False  # whether the weights of the location have their exact posterior
 
 
 def gauss_newton_start(model: DTMGP, runs: Runs, settings: GaussNewton) -> Found | None:

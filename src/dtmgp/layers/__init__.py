@@ -4,6 +4,7 @@ Lives here: what one layer is. May not live here: likelihoods, stacks of layers,
 """
 
 from dtmgp.layers.gaussian import Gaussian
+from dtmgp.layers.induced import InducedFeatures
 from dtmgp.layers.layer import ExpansionLayer, FrozenLayer
 from dtmgp.layers.maps import AffineMap, IdentityMap, NormalCdfMap
 from dtmgp.layers.means import AbstractMean, IdentityMean, LinearMean, ZeroMean
@@ -18,6 +19,7 @@ __all__ = [
     "GaussianWeights",
     "IdentityMap",
     "IdentityMean",
+    "InducedFeatures",
     "LinearMean",
     "NormalCdfMap",
     "ZeroMean",

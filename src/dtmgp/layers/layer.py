@@ -11,6 +11,7 @@ from dtmgp.errors import InputError
 from dtmgp.expansion import HierarchicalExpansion
 from dtmgp.layers.features import ExpansionFeatures
 from dtmgp.layers.gaussian import Gaussian
+from dtmgp.layers.induced import InducedFeatures
 from dtmgp.layers.maps import IdentityMap
 from dtmgp.layers.means import AbstractMean, ZeroMean
 from dtmgp.layers.weights import GaussianWeights
@@ -22,8 +23,9 @@ class ExpansionLayer(nn.Module):
     Given its input, the output is Gaussian per unit (``forward``); the noise is drawn by the caller, or never, where
     it can be integrated. ``draw`` fixes the weights instead, so that the layer is an ordinary function.
 
-    Arguments: ``expansion`` in grid coordinates; ``mapping`` from the layer's input to them; ``mean`` a mean function
-    of the layer's input; ``prior`` (mean, std) of the weights; ``initial_std`` of the weights in units of the prior's.
+    Arguments: ``expansion`` in grid coordinates, or `InducedFeatures`; ``mapping`` from the layer's input to them;
+    ``mean`` a mean function of the layer's input; ``prior`` (mean, std) of the weights; ``initial_std`` of the weights
+    in units of the prior's.
 
     >>> from dtmgp.grids import SparseGrid
     >>> from dtmgp.kernels import Laplace
@@ -34,7 +36,7 @@ class ExpansionLayer(nn.Module):
 
     def __init__(
         self,
-        expansion: HierarchicalExpansion,
+        expansion: HierarchicalExpansion | InducedFeatures,
         width: int,
         *,
         mapping: nn.Module | None = None,
@@ -56,7 +58,11 @@ class ExpansionLayer(nn.Module):
                 )
         if self.mean.width != width:
             raise InputError("ExpansionLayer: mean", got=f"{self.mean.width} outputs", expected=str(width))
-        self.features = ExpansionFeatures(expansion, learn_kernel=learn_kernel)
+        self.features: ExpansionFeatures | InducedFeatures = (
+            expansion
+            if isinstance(expansion, InducedFeatures)
+            else ExpansionFeatures(expansion, learn_kernel=learn_kernel)
+        )
         self.weights = GaussianWeights(
             expansion.size, width, prior_mean=prior[0], prior_std=prior[1], initial_std=initial_std
         )
@@ -65,9 +71,17 @@ class ExpansionLayer(nn.Module):
     def forward(self, h: Tensor) -> Gaussian:
         """Law of the outputs (..., W) at inputs (..., d)."""
         u = self.mapping(h)
-        mean, variance = self.features(u, self.weights.mean, self.weights.variance)
+        tables = self.weights.mean, self.weights.variance
+        if isinstance(self.features, InducedFeatures):
+            mean, variance = self.features(u, *tables, left=self._prior_variance())
+        else:
+            mean, variance = self.features(u, *tables)
         assert variance is not None
         return Gaussian(mean + self.mean(h) + self.bias, variance)
+
+    def _prior_variance(self) -> Tensor:
+        """Of each process, (W,): priors of induced features are alike for all weights of a process."""
+        return self.weights.prior_std.expand(self.weights.mean.shape)[0].square()
 
     def kl(self) -> Tensor:
         """KL divergence of the weights from their prior, and minus the log prior of a learned mean function."""

@@ -12,9 +12,10 @@ from dtmgp.errors import InputError
 from dtmgp.expansion import HierarchicalExpansion
 from dtmgp.grids import AbstractGrid, SparseGrid
 from dtmgp.kernels import AbstractLineKernel, Additive, Matern32, Tensor
-from dtmgp.layers import AffineMap, ExpansionLayer, IdentityMap, LinearMean
+from dtmgp.layers import AffineMap, ExpansionLayer, IdentityMap, InducedFeatures, LinearMean
 from dtmgp.likelihoods import AbstractLikelihood
 from dtmgp.model.dtmgp import DTMGP
+from dtmgp.model.large import with_tables
 
 Kernel = AbstractLineKernel | Tensor | Additive
 
@@ -33,7 +34,7 @@ def deep_model(
     likelihood: AbstractLikelihood,
     *,
     hidden_widths: Sequence[int] = (16,),
-    levels: Sequence[int | AbstractGrid] = (2, 3),
+    levels: Sequence[int | AbstractGrid | InducedFeatures] = (2, 3),
     kernels: Sequence[Kernel] | Kernel | None = None,
     latent_inputs: int = 0,
     linear_means: bool = True,
@@ -45,8 +46,10 @@ def deep_model(
 ) -> DTMGP:
     """A model with one layer per entry of ``levels``; the last is as wide as the likelihood asks.
 
-    ``levels`` are levels of sparse grids (generalised levels for Matern kernels) or grids. Linear means of hidden
-    layers start as the inputs themselves followed by random projections, that of the last at zero.
+    ``levels`` are levels of sparse grids (generalised levels for Matern kernels), grids, or features of points, which
+    bring their kernel. Linear means of hidden
+    layers start as the inputs themselves followed by random projections, that of the last at zero. Layers of
+    millions of features keep their weights in tables (`dtmgp.model.large`).
 
     >>> from dtmgp.likelihoods import GaussianLikelihood
     >>> deep_model(13, GaussianLikelihood(), hidden_widths=(10,)).depth
@@ -65,8 +68,12 @@ def deep_model(
         raise InputError("kernels", got=f"{len(given)} of them", expected=f"{len(levels)}, one per layer")
     layers = []
     for number, (size, width, level, kernel) in enumerate(zip(dims, widths, levels, given)):
-        grid = level if isinstance(level, AbstractGrid) else SparseGrid(size, level)
-        chosen = Matern32(lengthscale=2.0) if kernel is None else kernel
+        carrier: HierarchicalExpansion | InducedFeatures
+        if isinstance(level, InducedFeatures):
+            carrier = level
+        else:
+            grid = level if isinstance(level, AbstractGrid) else SparseGrid(size, level)
+            carrier = HierarchicalExpansion(Matern32(lengthscale=2.0) if kernel is None else kernel, grid)
         last = number == len(levels) - 1
         mean = None
         if linear_means:
@@ -74,7 +81,7 @@ def deep_model(
             mean = LinearMean(size, width, matrix=scale * starting_projections(size, width, generator))
         layers.append(
             ExpansionLayer(
-                HierarchicalExpansion(chosen, grid),
+                carrier,
                 width,
                 mapping=IdentityMap(size) if number == 0 else mapping(size),
                 mean=mean,
@@ -86,4 +93,4 @@ def deep_model(
         if number == 0 and mean is not None:
             with torch.no_grad():  # centred at the middle of the cube
                 layers[0].bias.sub_(0.5 * mean.matrix.sum(0))
-    return DTMGP(layers, likelihood, latent_inputs=latent_inputs)
+    return with_tables(DTMGP(layers, likelihood, latent_inputs=latent_inputs))
