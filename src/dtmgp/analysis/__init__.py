@@ -15,6 +15,7 @@ from dtmgp.analysis.base import (
     Variance,
 )
 from dtmgp.analysis.calibration import Calibration, calibrate
+from dtmgp.analysis.conformal import ConformalIntervals, conformal_intervals
 from dtmgp.analysis.effects import Interactions, MainEffects, interactions, main_effects
 from dtmgp.analysis.gradients import moment_gradients
 from dtmgp.analysis.labels import axis_label, split_unit
@@ -45,6 +46,8 @@ __all__ = [
     "optimal_input",
     "Calibration",
     "calibrate",
+    "ConformalIntervals",
+    "conformal_intervals",
     "stretch_sampler",
     "split_rhat",
     "effective_sample_size",
