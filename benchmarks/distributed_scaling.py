@@ -23,7 +23,7 @@ from fused_common import save
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from dtmgp.inference import AbstractObjective, Batch, Predictive, Runs
+from dtmgp.inference import AbstractObjective, Batch, Predictive, Runs, reduction
 from dtmgp.inference.distributed import Interrupts, Processes, join
 from dtmgp.inference.objectives import noise_of
 from dtmgp.inference.reduction import sum_gradients
@@ -53,8 +53,9 @@ class Case(NamedTuple):
 CASES = (
     Case("two layers, batch 1000", 13, (13,), (3, 3), 1000, 8),
     Case("two layers, batch 8000", 13, (13,), (3, 3), 8000, 8),
-    Case("fine table, batch 1000", 1, (), (36,), 1000, 1),
+    Case("two layers, batch 16000", 13, (13,), (3, 3), 16_000, 8),
 )
+TABLE = (1_000_000, 4, 35_000)  # rows, columns, and rows that a batch touches, as in docs/fused.md
 
 
 class Work:
@@ -123,7 +124,7 @@ class Work:
         batch = self.batch(inputs, self.processes)
         loss = _Loss(self.model, self.objective, self.state.generator)
         # processes hold a mean: what DistributedDataParallel makes of it is the loss of the global batch
-        wrapped = DistributedDataParallel(loss, find_unused_parameters=True)
+        wrapped = DistributedDataParallel(loss, find_unused_parameters=False)
 
         def run() -> None:
             self.state.optimiser.zero_grad(set_to_none=True)
@@ -189,6 +190,49 @@ def measure(case: Case, processes: Processes, repeats: int, seconds: float) -> d
     return found
 
 
+def table_sums(processes: Processes, repeats: int) -> list[dict[str, object]]:
+    """A table's gradient, summed whole and by its touched rows."""
+    size, width, touched = TABLE
+    table = nn.Parameter(torch.zeros(size, width))
+    generator = torch.Generator().manual_seed(processes.rank)
+    rows = torch.randperm(size, generator=generator)[:touched]
+    start = torch.zeros(size, width)
+    start[rows] = torch.randn(touched, width, generator=generator)
+    found: dict[str, list[Clocks]] = {"table, whole": [], "table, by rows": []}
+    bytes_received = {}
+    for _ in range(repeats + 1):
+        for name, clocks in found.items():
+            table.grad = start.clone()
+            own, reduction.SPARSE_FROM = (
+                reduction.SPARSE_FROM,
+                1 if name.endswith("rows") else size * width + 1,
+            )
+            dist.barrier()
+            clocks.append(
+                timed(lambda: bytes_received.update({name: sum_gradients(processes, [table])[1]}), 1)
+            )
+            reduction.SPARSE_FROM = own
+    every = processes.gather({name: clocks[1:] for name, clocks in found.items()})
+    return [
+        {
+            "case": f"{size:,} x {width}, {touched:,} rows touched",
+            "d": None,
+            "parameters": size * width,
+            "batch": None,
+            "variant": name,
+            "wall ms": statistics.median(max(c.wall for c in both) for both in zip(*[e[name] for e in every]))
+            * 1e3,
+            "cpu ms": statistics.median(max(c.cpu for c in both) for both in zip(*[e[name] for e in every]))
+            * 1e3,
+            "speed-up by wall": None,
+            "speed-up by cpu": None,
+            "bytes of gradients": int(sum(bytes_received[name])),
+            "load": round(os.getloadavg()[0], 1),
+        }
+        for name in found
+    ]
+
+
 def rows_of(
     case: Case, every: list[dict[str, list[Clocks]]], processes: Processes
 ) -> list[dict[str, object]]:
@@ -246,8 +290,9 @@ def main(repeats: int = 7, seconds: float = 0.6) -> None:
         every = processes.gather(measure(case, processes, repeats, seconds))
         if processes.first:
             rows += rows_of(case, every, processes)
+    more = table_sums(processes, 3 * repeats)
     if processes.first:
-        save("distributed_scaling", rows)
+        save("distributed_scaling", rows + more)
 
 
 if __name__ == "__main__":

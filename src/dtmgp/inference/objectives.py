@@ -22,7 +22,7 @@ from dtmgp.layers import Gaussian
 from dtmgp.likelihoods import AbstractComponents
 from dtmgp.model import ModelNoise, TrainableModel
 
-NOISE_BLOCK = 64  # inputs whose noise has a seed of its own, if asked
+NOISE_BLOCK = 256  # inputs whose noise has a seed of its own, if asked
 
 
 class Loss(NamedTuple):
