@@ -22,6 +22,7 @@ from dtmgp.inference.checkpoint import Fingerprint, fingerprint_of, load_shared,
 from dtmgp.inference.data import Batch, Runs, RunSource, part_of
 from dtmgp.inference.distributed import Interrupts, Processes
 from dtmgp.inference.objectives import AbstractObjective, Loss
+from dtmgp.inference.optimisers import WithTables, with_table_steps
 from dtmgp.inference.reduction import sum_gradients
 from dtmgp.inference.validation import non_finite_message
 from dtmgp.model import TrainableModel
@@ -131,7 +132,8 @@ def train(
     """
     check_settings(settings, checkpoint_every)
     parameters = [p for p in model.parameters() if p.requires_grad]
-    state = Training(model, optimiser_of(parameters, settings), generator, settings.epochs)
+    optimiser = with_table_steps(optimiser_of(parameters, settings), model, world=processes.world)
+    state = Training(model, optimiser, generator, settings.epochs)
     if checkpoint is not None or processes.world > 1:
         fingerprint = fingerprint_of(fingerprint, settings, objective, *runs.fingerprint())
         processes.check_same("data or settings", fingerprint, cause=UNLIKE, do=WHOLE)
@@ -160,6 +162,8 @@ def train(
                         state.reason = _what_failed(state, own, batch, processes, state.epoch)
                         break
                     good = latest  # only now known: a state is good if its loss and gradient are finite
+                    if isinstance(optimiser, WithTables):
+                        optimiser.prepare(batch.total, objective.kl_weight * kl_scale, steps)
                     step(state.optimiser, parameters, norm, settings)
                     inputs = len(batch.x) if batch.place is None else batch.place[1]
                     for k, part in enumerate(loss):

@@ -38,6 +38,7 @@ DENSE_WEIGHTS = 5000
 SUBSET = 2000
 CLUSTERS = 10
 ONE_THREAD = 1000  # inputs up to which BLAS works on one thread: on small matrices a second one only waits
+HOPELESS = 1e6  # minus log evidence per run where the covariance has no Cholesky factor
 BLAS = ThreadpoolController()
 
 
@@ -88,8 +89,13 @@ def maximise(evidence: Evidence, start: Hyperparameters, settings: Settings) -> 
         nonlocal best_value, best, count
         full = first.copy()
         full[free] = vector
-        value, gradient = evidence.value_and_gradient(Hyperparameters.unpack(full, dim))
         count += 1
+        try:
+            value, gradient = evidence.value_and_gradient(Hyperparameters.unpack(full, dim))
+        except (
+            np.linalg.LinAlgError
+        ):  # a variance so large that rounding outweighs the noise: the search turns back
+            return HOPELESS, np.zeros(int(free.sum()))
         if value > best_value:
             best_value, best = value, full
         return -value / evidence.data.runs, -gradient[free] / evidence.data.runs
