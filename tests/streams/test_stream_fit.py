@@ -15,11 +15,11 @@ from dtmgp.inference import Energy
 from dtmgp.likelihoods import Poisson, StudentT
 from dtmgp.streams import ArrayRows, BatchRows, ParquetRows, Streaming
 
-SMALL = {"hidden_widths": (2,), "levels": (2, 3), "prediction_samples": 32}
+SMALL = {"hidden_widths": (2,), "levels": (2, 2), "prediction_samples": 32}
 
 
 def small(**options):
-    return DTMGPRegressor(**{**SMALL, "max_epochs": 3, **options})
+    return DTMGPRegressor(**{**SMALL, "max_epochs": 2, **options})
 
 
 def streamed(x, y, start=200, **options):
@@ -149,20 +149,20 @@ def test_replicates_that_are_adjacent_are_used_and_scattered_ones_are_told(caplo
 def test_checkpoints_of_a_stream_go_on_to_the_same_bits(tmp_path):
     x, y = wave(600)
     rows = streamed(x, y)
-    whole = small(max_epochs=14).fit(rows)
+    whole = small(max_epochs=5).fit(rows)
 
     def killed(state):
-        if state.epoch == 12:
+        if state.epoch == 3:
             raise RuntimeError("killed")
 
     path = tmp_path / "state"
     with pytest.raises(RuntimeError, match="killed"):
-        small(max_epochs=14, checkpoint=path, callbacks=[killed]).fit(rows)
+        small(max_epochs=5, checkpoint=path, callbacks=[killed]).fit(rows)
     assert path.exists()
     with pytest.raises(InputError, match="another run"):
-        small(max_epochs=14, checkpoint=path).fit(streamed(x, y + 1e-9))
-    resumed = small(max_epochs=14, checkpoint=path).fit(rows)
-    assert len(resumed.trace_) == 14
+        small(max_epochs=5, checkpoint=path).fit(streamed(x, y + 1e-9))
+    resumed = small(max_epochs=5, checkpoint=path).fit(rows)
+    assert len(resumed.trace_) == 5
     np.testing.assert_array_equal(resumed.predict(x), whole.predict(x))
 
 

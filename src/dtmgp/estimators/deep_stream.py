@@ -111,6 +111,7 @@ def train_stream(
             lambda stage: (stream, validation),
             callbacks=[*est.callbacks, *watch],
             checkpoint=None if est.checkpoint is None else Path(est.checkpoint),
+            checkpoint_every=1,  # epochs are long
             fingerprint=mark,
         )
 

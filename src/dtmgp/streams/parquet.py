@@ -13,7 +13,7 @@ from dtmgp.errors import InputError
 from dtmgp.streams.base import BLOCK, AbstractRows, Block, Streaming, as_targets, without_missing
 from dtmgp.streams.columns import arrow_values, check_kind, check_names
 
-BUFFERED = 1 << 20  # bytes of a column that are read ahead within a row group
+BUFFERED = 1 << 16  # bytes of a column that are read ahead within a row group
 
 
 class ParquetRows(AbstractRows):

@@ -40,6 +40,12 @@ class Piece(NamedTuple):
         rows = np.repeat(self.first[inputs], count) + place
         return Piece(self.x[inputs], self.y[rows], count, self.key[rows])
 
+    def split(self, inputs: int) -> tuple[Piece, Piece]:
+        """The first inputs, and the others."""
+        rows = int(self.counts[:inputs].sum())
+        head = Piece(self.x[:inputs], self.y[:rows], self.counts[:inputs], self.key[:rows])
+        return head, Piece(self.x[inputs:], self.y[rows:], self.counts[inputs:], self.key[rows:])
+
     @property
     def every(self) -> Float[Array, "n d"]:
         """The input of every run."""

@@ -20,6 +20,8 @@ class Lane:
     def __init__(self, pieces: Iterator[Piece], buffer: int, rng: np.random.Generator) -> None:
         self._pieces, self._buffer, self._rng = pieces, buffer, rng
         self._pool: Piece | None = None
+        # has been read and waits, so that what is mixed does not depend on where pieces end
+        self._rest: Piece | None = None
         self._order = np.empty(0, dtype=np.int64)
         self._next, self._last, self._done = 0, 0, False
 
@@ -42,11 +44,15 @@ class Lane:
         self._pool = None
         runs = sum(len(piece.y) for piece in pieces)
         while runs < self._buffer and not self._done:
-            piece = next(self._pieces, None)
+            piece, self._rest = self._rest or next(self._pieces, None), None
             self._done = piece is None
-            if piece is not None and len(piece.x):
-                pieces.append(piece)
-                runs += len(piece.y)
+            if piece is None or not len(piece.x):
+                continue
+            if len(piece.y) > self._buffer - runs:
+                enough = int(np.searchsorted(np.cumsum(piece.counts), self._buffer - runs)) + 1
+                piece, self._rest = piece.split(enough)
+            pieces.append(piece)
+            runs += len(piece.y)
         if not pieces:
             raise changed_data("fewer")
         self._pool = joined(pieces)
@@ -56,7 +62,8 @@ class Lane:
 
     def finish(self) -> None:
         """After the last inputs: there must be no others."""
-        if self._next < len(self._order) or (not self._done and next(self._pieces, None) is not None):
+        left = self._next < len(self._order) or (self._rest is not None and len(self._rest.x))
+        if left or any(len(piece.x) for piece in self._pieces):
             raise changed_data("more")
 
 
