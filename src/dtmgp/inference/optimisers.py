@@ -3,7 +3,8 @@
 Adam visits every weight in every step. A layer of `dtmgp.layers.tables` takes the natural-gradient step of
 docs/fused.md instead, whose cost is that of the batch and whose KL term is exact for every row. Its rate is
 ``TABLE_RATE`` an epoch, spread over the epoch's steps and multiplied by the learning rate over its maximum: a row of a
-fine level sees an input an epoch or less, and its weight is an average over ``1 / TABLE_RATE`` epochs. In the first
+fine level sees an input an epoch or less, and its weight is an average over ``1 / TABLE_RATE`` epochs. With few steps
+in an epoch it is at most ``2 / T``, below which steps on all data cannot overshoot. In the first
 epoch only the variances of the tables learn (rates 1/2, 1/3, ..: their average over all data), and nothing else: the
 features active at an input are many, all see the same residual, and only the precision of each says how much of it is
 its own. Gradients of tables are not clipped; natural steps have the scale of the posterior.
@@ -19,10 +20,12 @@ import torch
 from torch import nn
 
 from dtmgp.errors import InputError
+from dtmgp.inference.distributed import Processes
+from dtmgp.inference.reduction import sum_rows
 from dtmgp.layers.tables import TableWeights
 
 TABLE_RATE = 1.0  # of an epoch; 3 diverges (measured, d = 3, level 8: docs/scale.md)
-FASTEST = 0.5  # rate of one step at most: data of a few batches
+FASTEST = 2.0  # over the number T of active features: the rate of one step at most (docs/scale.md)
 
 
 class WithTables(torch.optim.Optimizer):
@@ -64,8 +67,25 @@ class WithTables(torch.optim.Optimizer):
             self.adam.step()
         relative = self.param_groups[0]["lr"] / self.largest
         for table, new in zip(self.tables, first):
-            rate = 1.0 / (int(table.steps_taken) + 2) if new else relative * TABLE_RATE / self.steps
-            table.step(min(rate, FASTEST), self.scale, variances_only=new)
+            if new:
+                rate = 1.0 / (int(table.steps_taken) + 2)
+            else:
+                rate = relative * min(TABLE_RATE / self.steps, FASTEST / (table.active + 2))
+            table.step(rate, self.scale, variances_only=new)
+
+    def exchange(self, processes: Processes) -> None:
+        """Before a step of several processes: every table has the rows that any of them touches, gradients summed."""
+        for table in self.tables:
+            own = table.merge()
+            if own is None:  # no forward pass through it
+                rows = torch.empty(0, dtype=torch.long)
+                grads = table.excess.new_empty(0, 2 * table.table.width)
+            else:
+                rows = own.rows.long()
+                parts = [torch.zeros_like(w) if w.grad is None else w.grad for w in (own.mean, own.variance)]
+                grads = torch.cat(parts, dim=1)
+            union, total = sum_rows(processes, rows, grads)
+            table.replace(union, *(part.contiguous() for part in total.chunk(2, dim=1)))
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Of parameters, and what forward passes have asked of tables."""
@@ -87,18 +107,7 @@ def tables_of(model: nn.Module) -> list[TableWeights]:
     return [module for module in model.modules() if isinstance(module, TableWeights)]
 
 
-def with_table_steps(
-    optimiser: torch.optim.Optimizer, model: nn.Module, *, world: int = 1
-) -> torch.optim.Optimizer:
-    """The optimiser, and steps for the model's tables if there are any; on ``world`` processes."""
+def with_table_steps(optimiser: torch.optim.Optimizer, model: nn.Module) -> torch.optim.Optimizer:
+    """The optimiser, and steps for the model's tables if there are any."""
     tables = tables_of(model)
-    if not tables:
-        return optimiser
-    if world > 1:
-        raise InputError(
-            "training on several processes",
-            got=f"{world} processes and a layer of {tables[0].table.size:,} features in a table",
-            expected="one process: rows of tables are not exchanged",
-            do="train it with distributed='off'",
-        )
-    return WithTables(optimiser, tables)
+    return WithTables(optimiser, tables) if tables else optimiser

@@ -48,6 +48,7 @@ class TableWeights(nn.Module):
         self.register_buffer("prior_std", torch.tensor(prior_std))
         self.register_buffer("steps_taken", torch.zeros((), dtype=torch.int64))
         self.touched: list[Touched] = []
+        self.active = 1  # features per input, once a batch has come
         self._kl, self._visited = 0.0, 0  # the last value, and rows touched since
 
     def extra_repr(self) -> str:
@@ -71,7 +72,7 @@ class TableWeights(nn.Module):
 
     def touch(self, plan: Plan, positions: Tensor) -> Touched:
         """Rows for a batch; they are leaves of the graph, and remembered for the step, where gradients are recorded."""
-        found = self.table.touch(plan, positions)
+        found, self.active = self.table.touch(plan, positions), plan.active
         if torch.is_grad_enabled() and self.training:
             self.touched.append(found)
             self._visited += len(found.rows)
@@ -87,6 +88,18 @@ class TableWeights(nn.Module):
             merged.mean.grad = None
         self.table.step(merged, rate, scale)
         self.steps_taken += 1
+
+    def merge(self) -> Touched | None:
+        """All that forward passes have asked for since the last step, as one set of rows; None without gradients."""
+        return _merged(self.touched)
+
+    def replace(self, rows: Tensor, grad_mean: Tensor, grad_variance: Tensor) -> None:
+        """Other rows and gradients for the next step: those of all processes that train the table together."""
+        own = sum(len(part.rows) for part in self.touched)
+        mean, variance = (part.requires_grad_() for part in self.table.fetch(rows))
+        mean.grad, variance.grad = grad_mean, grad_variance
+        self.touched = [Touched(rows.to(torch.int32), rows[:0], mean, variance)]
+        self._visited += len(rows) - own  # the same in all processes
 
     def forget(self) -> None:
         """Drop what forward passes have asked for."""

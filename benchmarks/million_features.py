@@ -1,0 +1,170 @@
+"""Layers of up to ten million features, trained end to end: error against level, time per step and memory against m.
+
+    python benchmarks/million_features.py [--levels 8 10 12 14 16] [--rows 200000] [--epochs 8]
+
+A field on the unit cube with detail on 14 octaves, ``w1(x1) + w2(x2) x3 + w3(x3) / 2 + N(0, 0.02^2)`` with
+``w(t) = sum_{k<14} 2^(-k/2) sin(2 pi 2^k t + phase_k)``: what level l does not hold has a standard deviation of about
+2^(-l/2). One layer with a Laplace kernel of lengthscale and variance 10 (nearly additive), built by ``deep_model`` and
+trained by ``train`` with ELBO; noise and bias are learned. Weights are in tables at all levels (by default: from 2^18
+weights on). Every level runs in its own process, which reports how much
+its peak resident memory has grown since before the model. Rows are written as they are made; those that are there are
+not made again. Processor time of one core; the error is that of the mean at 4,000 other inputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from lazy_step import resident
+
+from dtmgp.experiments.results import Value, origin, read_csv, write_csv
+from dtmgp.inference import ELBO, Runs
+from dtmgp.inference.trainer import Callback, Settings, train
+from dtmgp.kernels import Laplace, Tensor
+from dtmgp.likelihoods import GaussianLikelihood
+from dtmgp.model import DTMGP, deep_model
+from dtmgp.model.large import with_tables
+
+ROOT = Path(__file__).resolve().parents[1]
+OUT = ROOT / "experiments" / "results" / "bench_million_features.csv"
+NOISE, OCTAVES = 0.02, 14
+
+
+def waves(t: np.ndarray, seed: int) -> np.ndarray:
+    """One coordinate's detail."""
+    phases = 2 * np.pi * np.random.default_rng(seed).random(OCTAVES)
+    return sum(2 ** (-k / 2) * np.sin(2 * np.pi * 2**k * t + phases[k]) for k in range(OCTAVES))  # type: ignore[return-value]
+
+
+def field(x: np.ndarray) -> np.ndarray:
+    """The true mean."""
+    return waves(x[:, 0], 1) + waves(x[:, 1], 2) * x[:, 2] + 0.5 * waves(x[:, 2], 3)
+
+
+def one(level: int, rows: int, epochs: int, batch: int) -> dict[str, Value]:
+    """Train and score one level in this process."""
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(0)
+    x, new = rng.random((rows, 3)), rng.random((4000, 3))
+    y = field(x) + NOISE * rng.normal(size=rows)
+    centre, spread = y.mean(), y.std()
+    inputs, outputs, new_inputs = (
+        torch.as_tensor(a, dtype=torch.float32) for a in (x, ((y - centre) / spread)[:, None], new)
+    )
+    runs = Runs(inputs, outputs, torch.arange(rows + 1))
+    _fit(runs.take(torch.arange(2 * batch)), 4, 2, batch)  # compiles
+    Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
+    before = resident("VmRSS")
+    marks: list[float] = []
+    model = _fit(runs, level, epochs, batch, lambda _: marks.append(time.process_time()) or None)
+    steps = runs.steps(batch)
+    per_step = [(b - a) / steps for a, b in itertools.pairwise(marks)]
+    with torch.no_grad():
+        mean = torch.cat([model(part).mean[0, :, 0] for part in new_inputs.split(1000)]).double().numpy()
+    plan = model.stack[0].features.plans[0]  # type: ignore[union-attr]
+    table = model.stack[0].weights.table
+    milliseconds = 1e3 * sorted(per_step)[len(per_step) // 2]
+    return {
+        "level": level,
+        "m": plan.size,
+        "T": plan.active,
+        "kind": type(model.stack[0]).__name__,
+        "rows": rows,
+        "epochs": epochs,
+        "batch": batch,
+        "rmse": float(np.sqrt(np.mean((mean * spread + centre - field(new)) ** 2))),
+        "noise learned": float(model.likelihood.log_noise.detach().exp()) * spread,  # type: ignore[operator, union-attr]
+        "step ms": milliseconds,
+        "ns per active feature": 1e6 * milliseconds / (batch * plan.active),
+        "weights and optimiser MiB": (table._excess.nbytes + table._last.nbytes) / 2**20,
+        "growth of peak memory MiB": resident("VmHWM") - before,
+        "cpu seconds": round(time.process_time(), 1),
+    }
+
+
+def _fit(runs: Runs, level: int, epochs: int, batch: int, *callbacks: Callback) -> DTMGP:
+    likelihood = GaussianLikelihood()
+    with torch.no_grad():
+        likelihood.log_noise.fill_(math.log(0.1))
+    kernel = Tensor(Laplace(10.0), dim=3, variance=10.0)
+    model = deep_model(
+        3,
+        likelihood,
+        hidden_widths=(),
+        levels=(level,),
+        kernels=kernel,
+        linear_means=False,
+        learn_kernel=False,
+    )
+    model = with_tables(model, table_from=1)  # small levels too, so that all are trained in one way
+    settings = Settings(epochs, batch, 0.01, warm_up=0.1)
+    generator = torch.Generator().manual_seed(0)
+    train(model, runs, ELBO(), settings, generator=generator, callbacks=callbacks)
+    return model
+
+
+def main(
+    levels: tuple[int, ...] = (4, 6), rows: int = 5000, epochs: int = 4, batch: int = 500, out: Path = OUT
+) -> None:
+    """Every level that is not in the table yet, in a process of its own."""
+    table = read_csv(out).rows if out.exists() else []
+    done = {(row["level"], row["rows"], row["epochs"], row["batch"]) for row in table}
+    command = (
+        f"python benchmarks/million_features.py --levels {' '.join(map(str, levels))} --rows {rows} "
+        f"--epochs {epochs} --batch {batch}"
+    )
+    for level in levels:
+        if (level, rows, epochs, batch) in done:
+            continue
+        words = [sys.executable, __file__, "--one", str(level), "--rows", str(rows), "--epochs", str(epochs)]
+        made = subprocess.run([*words, "--batch", str(batch)], stdout=subprocess.PIPE, text=True, check=True)
+        table.append(json.loads(made.stdout.splitlines()[-1]))
+        print(table[-1], flush=True)
+        write_csv(out, table, origin(command, 0))
+
+
+def figure(table: Path, path: Path) -> None:
+    """Error against level, time per step and memory against m."""
+    import matplotlib.pyplot as plt
+
+    found = read_csv(table)
+    size = np.array(found.column("m"))
+    _, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+    left.semilogy(found.column("level"), found.column("rmse"), "o-")
+    left.set(xlabel="level", ylabel="RMSE of the mean")
+    middle.loglog(size, found.column("step ms"), "o-", label="a step")
+    middle.loglog(size, found.column("ns per active feature"), "s--", label="ns per active feature and input")
+    middle.set(xlabel="features m", ylabel="ms; ns")
+    right.loglog(size, found.column("weights and optimiser MiB"), "o-", label="weights and optimiser state")
+    right.loglog(size, found.column("growth of peak memory MiB"), "s--", label="growth of peak memory")
+    right.set(xlabel="features m", ylabel="MiB")
+    for axes in (middle, right):
+        axes.legend(frameon=False)
+    plt.savefig(path, dpi=150)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--levels", nargs="*", type=int, default=[8, 10, 12, 14, 16])
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--batch", type=int, default=500)
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--figure", type=Path, default=None)
+    parser.add_argument("--one", type=int, default=None)
+    chosen = parser.parse_args()
+    if chosen.one is not None:
+        print(json.dumps(one(chosen.one, chosen.rows, chosen.epochs, chosen.batch)))
+    else:
+        main(tuple(chosen.levels), chosen.rows, chosen.epochs, chosen.batch, chosen.out)
+        if chosen.figure is not None:
+            figure(chosen.out, chosen.figure)
