@@ -18,13 +18,19 @@ import torch
 from small import small_model, small_runs
 
 from dtmgp.errors import InputError
+from dtmgp.expansion import HierarchicalExpansion
+from dtmgp.grids import SparseGrid
 from dtmgp.inference import ELBO, Energy, Predictive, reduction
 from dtmgp.inference.distributed import Processes, join
 from dtmgp.inference.reduction import sum_gradients, sum_rows
 from dtmgp.inference.trainer import Settings, train
 from dtmgp.inference.validation import negative_log_density
+from dtmgp.kernels import Laplace
+from dtmgp.kernels import Tensor as TensorKernel
+from dtmgp.layers import ExpansionLayer
 from dtmgp.likelihoods import GaussianLikelihood, HeteroscedasticGaussian, MixtureOfNormals, StudentT
-from dtmgp.model import deep_model
+from dtmgp.model import DTMGP, deep_model
+from dtmgp.model.large import with_tables
 
 OBJECTIVES = {"ELBO": ELBO(2), "Predictive": Predictive(4), "Energy": Energy(4)}
 KINDS = (GaussianLikelihood, HeteroscedasticGaussian, MixtureOfNormals, StudentT)
@@ -107,6 +113,29 @@ def fit_by_rows(processes):
     finally:
         reduction.SPARSE_FROM, reduction._sum_rows_of = own, original
     return {**arrays, "went": np.array(went)}
+
+
+def fit_table(processes):
+    """A layer whose weights are a natural table: rows go to and fro, and each process makes the same step."""
+    torch.set_num_threads(1)
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        expansion = HierarchicalExpansion(TensorKernel(Laplace(0.8), dim=2), SparseGrid(2, 7))
+        layer = ExpansionLayer(expansion, 1, learn_kernel=False)
+        model = with_tables(DTMGP([layer], GaussianLikelihood()), table_from=1)
+        state = train(
+            model,
+            small_runs(41, 2, dtype=torch.float64),
+            ELBO(),
+            Settings(4, 6, 0.01, warm_up=0.02),
+            generator=torch.Generator().manual_seed(0),
+            processes=processes,
+        )
+    finally:
+        torch.set_default_dtype(default)
+    arrays = {name: value.numpy() for name, value in model.state_dict().items()}
+    return {**arrays, "trace": np.array([line[:-1] for line in state.trace])}
 
 
 def interrupted(processes, *, rank):

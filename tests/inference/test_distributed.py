@@ -25,6 +25,7 @@ FITS = {
 }
 TASKS = {name: ["fit", options] for name, options in FITS.items()} | {
     "by rows": ["fit_by_rows", {}],
+    "table": ["fit_table", {}],
     "not finite": ["fit", {"spoil": True}],
     "interrupt 0": ["interrupted", {"rank": 0}],
     "interrupt 1": ["interrupted", {"rank": 1}],
@@ -56,7 +57,7 @@ def same_bits(one, two, skip=()):
 TOLERANCE = {"float64": 1e-10, "float32": 5e-3}
 
 
-@pytest.mark.parametrize("name", [*FITS, "by rows"])
+@pytest.mark.parametrize("name", [*FITS, "by rows", "table"])
 def test_two_processes_end_as_one_does(name, two):
     first, second = two[name]
     same_bits(first, second)

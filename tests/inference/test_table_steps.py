@@ -13,7 +13,7 @@ from dtmgp.errors import InputError
 from dtmgp.expansion import HierarchicalExpansion
 from dtmgp.grids import SparseGrid
 from dtmgp.inference import ELBO, Runs
-from dtmgp.inference.optimisers import WithTables, tables_of, with_table_steps
+from dtmgp.inference.optimisers import WithTables, tables_of
 from dtmgp.inference.trainer import Settings, train
 from dtmgp.kernels import Additive, Laplace
 from dtmgp.kernels import Tensor as TensorKernel
@@ -190,7 +190,5 @@ def test_what_tables_cannot_do_is_refused(runs):
     m = model()
     with pytest.raises(InputError, match="kl_warm_up"):
         train(m, runs, ELBO(), Settings(2, 30, 0.02, kl_warm_up=0.5), generator=torch.Generator())
-    with pytest.raises(InputError, match="one process"):
-        with_table_steps(torch.optim.Adam(m.parameters()), m, world=2)
     with pytest.raises(InputError, match="the CPU"):
         TableWeights(3, 1).to("meta").table  # noqa: B018

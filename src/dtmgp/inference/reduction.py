@@ -172,7 +172,7 @@ def _exchange(processes: Processes, rows: Tensor, values: Tensor) -> tuple[list[
     with lost_processes_named(processes.world):
         dist.all_gather(counts, torch.tensor([len(rows)], device=device))
         sizes = [int(count) for count in counts]
-        most = max(sizes)
+        most = max(1, *sizes)
         padded_rows = torch.zeros(most, dtype=torch.long, device=device)
         padded = values.new_zeros(most, values.shape[1])
         padded_rows[: len(rows)], padded[: len(rows)] = rows, values

@@ -132,17 +132,17 @@ def train(
     """
     check_settings(settings, checkpoint_every)
     parameters = [p for p in model.parameters() if p.requires_grad]
-    optimiser = with_table_steps(optimiser_of(parameters, settings), model, world=processes.world)
+    optimiser = with_table_steps(optimiser_of(parameters, settings), model)  # type: ignore[arg-type]  # a module
     state = Training(model, optimiser, generator, settings.epochs)
     if checkpoint is not None or processes.world > 1:
         fingerprint = fingerprint_of(fingerprint, settings, objective, *runs.fingerprint())
         processes.check_same("data or settings", fingerprint, cause=UNLIKE, do=WHOLE)
     if checkpoint is not None:
         load_shared(checkpoint, state, fingerprint, processes)
-    processes.check_in_step(generator, parameters)
+    good = latest = copy_state(model)
+    processes.check_in_step(generator, list(latest.values()))
     steps = runs.steps(settings.batch_size)
     every = max(1, settings.epochs // settings.scores)
-    good = latest = copy_state(model)
     batch: Batch | None = None
     try:
         with Interrupts(processes) as interrupts:
@@ -183,7 +183,7 @@ def train(
                     line = Epoch(state.epoch, loss_mean, data_mean, kl_mean, rate, held_out, taken)
                     state.trace.append(line)
                     latest = copy_state(model)
-                    processes.check_in_step(generator, parameters)
+                    processes.check_in_step(generator, list(latest.values()))
                     end = processes.once(lambda: _end(state, settings, callbacks))
                     if end is not None:
                         state.reason = end
@@ -264,6 +264,8 @@ def gradients_of(
     (data, asked), _ = sum_gradients(processes, parameters, numbers)
     if asked:
         raise KeyboardInterrupt
+    if isinstance(state.optimiser, WithTables):
+        state.optimiser.exchange(processes)
     kl = model.kl() / batch.total
     weighted = objective.kl_weight * kl_scale * kl
     if weighted.requires_grad:
