@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -199,7 +200,11 @@ def table_sums(processes: Processes, repeats: int) -> list[dict[str, object]]:
     start = torch.zeros(size, width)
     start[rows] = torch.randn(touched, width, generator=generator)
     found: dict[str, list[Clocks]] = {"table, whole": [], "table, by rows": []}
-    bytes_received = {}
+    bytes_received: dict[str, float] = {}
+
+    def run(name: str) -> None:
+        bytes_received[name] = sum(sum_gradients(processes, [table])[1])
+
     for _ in range(repeats + 1):
         for name, clocks in found.items():
             table.grad = start.clone()
@@ -208,9 +213,7 @@ def table_sums(processes: Processes, repeats: int) -> list[dict[str, object]]:
                 1 if name.endswith("rows") else size * width + 1,
             )
             dist.barrier()
-            clocks.append(
-                timed(lambda: bytes_received.update({name: sum_gradients(processes, [table])[1]}), 1)
-            )
+            clocks.append(timed(partial(run, name), 1))
             reduction.SPARSE_FROM = own
     every = processes.gather({name: clocks[1:] for name, clocks in found.items()})
     return [
@@ -226,7 +229,7 @@ def table_sums(processes: Processes, repeats: int) -> list[dict[str, object]]:
             * 1e3,
             "speed-up by wall": None,
             "speed-up by cpu": None,
-            "bytes of gradients": int(sum(bytes_received[name])),
+            "bytes of gradients": int(bytes_received[name]),
             "load": round(os.getloadavg()[0], 1),
         }
         for name in found

@@ -4,7 +4,8 @@
 
 ``fixed`` and ``data`` (per input) are the line through the measured steps of two batches in one process; ``draws`` are
 ``noise`` B where every process draws the noise of the whole batch, ``blocks`` B / N where it draws its own; ``sums`` is
-a ring: 2 (N - 1) messages of latency each, and 2 (N - 1) / N times the bytes of all gradients.
+the measured CPU time of a call and a ring: 2 (N - 1) messages, and 2 (N - 1) / N times the bytes of all gradients. A
+node is one process with one thread, as measured.
 
 python benchmarks/scaling_plan.py [--no-figure]
 """
@@ -38,12 +39,13 @@ NETWORKS = (Network("10 Gbit/s, 50 us", 50e-6, 1.25e9), Network("100 Gbit/s, 5 u
 
 
 class Parts(NamedTuple):
-    """Seconds of a step: fixed, and per input; gradients in bytes."""
+    """Seconds of a step: fixed, per input, and of a call that sums; gradients in bytes."""
 
     fixed: float
     data: float
     noise: float
     blocks: float
+    call: float
     gradients: float
 
 
@@ -62,6 +64,7 @@ def measured() -> Parts:
         data,
         found(LARGE, "noise") / 1e3 / 8000,
         found(LARGE, "noise in blocks") / 1e3 / 8000,
+        found(LARGE, "sums") / 1e3,
         found(LARGE, "one", "bytes of gradients"),
     )
 
@@ -75,7 +78,7 @@ def step(parts: Parts, network: Network, nodes: int, batch: int, in_blocks: bool
     """Seconds of a step of a global batch."""
     draws = parts.blocks * batch / nodes if in_blocks else parts.noise * batch
     own = parts.fixed + (parts.data - parts.noise) * batch / nodes + draws
-    return own + (sums(network, nodes, parts.gradients) if nodes > 1 else 0.0)
+    return own + (parts.call + sums(network, nodes, parts.gradients) if nodes > 1 else 0.0)
 
 
 def plan(parts: Parts) -> list[dict[str, object]]:
@@ -97,7 +100,7 @@ def plan(parts: Parts) -> list[dict[str, object]]:
                         f"strong ms ({STRONG} inputs in all)": strong * 1e3,
                         "strong speed-up": one[1] / strong,
                         "inputs/s, weak": nodes * WEAK / weak,
-                        "sums ms": sums(network, nodes, parts.gradients) * 1e3,
+                        "on the network, ms": sums(network, nodes, parts.gradients) * 1e3,
                     }
                 )
     return rows
