@@ -54,3 +54,10 @@ def test_what_is_no_model_file_is_one_line(tmp_path, capsys):
     err = capsys.readouterr().err
     assert err.startswith("dtmgp: ")
     assert len(err.splitlines()) == 1
+
+
+def test_version(capsys):
+    from dtmgp import __version__
+
+    assert run("--version") == 0
+    assert capsys.readouterr().out.strip() == f"dtmgp {__version__}"

@@ -116,6 +116,9 @@ def test_columns_are_checked_by_name(tmp_path):
         numeric_columns(table, ["laod"], "t")
     with pytest.raises(InputError, match="the text 'x' in row 1"):
         numeric_columns(table, ["name"], "t")
+    comma = read_table(written(tmp_path, "a;b\n1,5;2\n", "comma.csv"))
+    with pytest.raises(InputError, match="a decimal comma"):
+        numeric_columns(comma, ["a"], "t")
     with pytest.raises(InputError, match="2 of 4 rows, first in row 2"):
         numeric_columns(table, ["load"], "t")
     kept, keep = numeric_columns(table, ["load", "speed"], "t", drop_missing=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from dtmgp import __version__
 from dtmgp.cli import emulating, fitting, predicting, reporting, serving, studies
 
 app = typer.Typer(
@@ -17,8 +20,18 @@ app = typer.Typer(
 )
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dtmgp {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
     """Emulators of stochastic simulations: fit, predict, sample, report, emulate, serve.
 
     Tables are CSV or Parquet with column names; [bold]-[/bold] is the standard input or output. Exit codes: 0 done,

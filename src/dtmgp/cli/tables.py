@@ -228,12 +228,15 @@ def numeric_columns(
         if values.dtype.kind != "f":
             text = next((cell for cell in values if not _is_number(str(cell))), values[0])
             row = int(np.flatnonzero([cell is text for cell in values])[0])
+            comma = _is_number(str(text).replace(",", ".", 1))
             raise InputError(
                 f"table {where}, column {name!r}",
                 got=f"the text {str(text)[:40]!r} in row {row + 1}",
                 expected="numbers",
-                cause="a category, a name or a unit among the numbers",
-                do="encode it as numbers, or leave it out: fit --inputs a,b chooses the columns",
+                cause="a decimal comma" if comma else "a category, a name or a unit among the numbers",
+                do="save the table with decimal points"
+                if comma
+                else "encode it as numbers, or leave it out: fit --inputs a,b chooses the columns",
             )
         bad = ~np.isfinite(values)
         if bad.any() and not drop_missing:
