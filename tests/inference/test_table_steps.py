@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from dtmgp import DTMGPRegressor
 from dtmgp.errors import InputError
 from dtmgp.expansion import HierarchicalExpansion
 from dtmgp.grids import SparseGrid
@@ -192,3 +193,27 @@ def test_what_tables_cannot_do_is_refused(runs):
         train(m, runs, ELBO(), Settings(2, 30, 0.02, kl_warm_up=0.5), generator=torch.Generator())
     with pytest.raises(InputError, match="the CPU"):
         TableWeights(3, 1).to("meta").table  # noqa: B018
+
+
+def test_the_regressor_fits_saves_and_loads_a_table(monkeypatch, tmp_path):
+    monkeypatch.setattr("dtmgp.model.large.TABLE_FROM", 4000)
+    rng = np.random.default_rng(0)
+    x = rng.random((300, 2))
+    y = np.sin(7 * x[:, 0]) + 0.1 * rng.normal(size=300)
+    regressor = DTMGPRegressor(
+        hidden_widths=(), levels=(10,), kernel=Laplace(2.0), likelihood=GaussianLikelihood(), max_epochs=12
+    ).fit(x, y)
+    (table,) = tables_of(regressor.model_)
+    assert table.table.size > 4000
+    mean, std = regressor.predict(x, return_std=True)
+    assert np.sqrt(np.mean((mean - np.sin(7 * x[:, 0])) ** 2)) < 0.3
+    regressor.save(tmp_path / "large.dtmgp")
+    back = DTMGPRegressor.load(tmp_path / "large.dtmgp")
+    found, spread = back.predict(x, return_std=True)
+    np.testing.assert_allclose(found, mean, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(spread, std, rtol=0, atol=1e-6)
+    assert regressor.sample_functions(x[:4], 3, random_state=0).shape == (4, 3)
+    default = DTMGPRegressor(hidden_widths=(), levels=(10,), kernel=Laplace(2.0), max_epochs=1).fit(
+        x[:50], y[:50]
+    )
+    assert not tables_of(default.model_)  # its processes have priors of different scales

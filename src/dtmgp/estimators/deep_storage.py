@@ -134,7 +134,7 @@ def _from(
     kernel = Matern32() if est.kernel is None else est.kernel
     dims = [len(names) + est.latent_inputs, *config["widths"]]
     for number, (dim, level) in enumerate(zip(dims, levels, strict=True)):  # before anything large is built
-        stored = arrays[f"model.layers.{number}.weights.mean"].shape[0]
+        stored = _features_of(arrays, number, [*config["widths"], likelihood.width][number])
         if (
             isinstance(level, int)
             and not isinstance(kernel, Additive)
@@ -173,6 +173,14 @@ def _load_state(
     if {n: v.numel() for n, v in own.items()} != {n: a.size for n, a in stored.items()}:
         raise _foreign(path)
     module.load_state_dict({n: torch.from_numpy(stored[n]).view(own[n].shape) for n in own})
+
+
+def _features_of(arrays: dict[str, np.ndarray], number: int, width: int) -> int:
+    """Features of a layer by the size of its weights: a table of means, or one of natural parameters."""
+    place = f"model.layers.{number}.weights."
+    if f"{place}excess" in arrays:
+        return arrays[f"{place}excess"].size // (2 * width)
+    return arrays[f"{place}mean"].shape[0]
 
 
 def _describe_start(start: Found) -> dict[str, Any]:
