@@ -138,6 +138,19 @@ def fit_table(processes):
     return {**arrays, "trace": np.array([line[:-1] for line in state.trace])}
 
 
+def stopped(processes):
+    """A run that ends in its second epoch and leaves the checkpoint of the first."""
+
+    def callback(state):
+        if state.epoch == 2:
+            raise InputError("epoch", got="the second", expected="another")
+
+    try:
+        fit(processes, callbacks=[callback], checkpoint=Path(sys.argv[1]) / "half.checkpoint")
+    except InputError as error:
+        return {"said": np.array(str(error))}
+
+
 def interrupted(processes, *, rank):
     """Ctrl-C in one process: in a callback of the first one, or after the first epoch of the second one."""
     checks = []

@@ -27,6 +27,7 @@ TASKS = {name: ["fit", options] for name, options in FITS.items()} | {
     "by rows": ["fit_by_rows", {}],
     "table": ["fit_table", {}],
     "not finite": ["fit", {"spoil": True}],
+    "stopped": ["stopped", {}],
     "interrupt 0": ["interrupted", {"rank": 0}],
     "interrupt 1": ["interrupted", {"rank": 1}],
     "dense": ["reduce", {"sparse_from": 10**9}],
@@ -42,8 +43,9 @@ TASKS = {name: ["fit", options] for name, options in FITS.items()} | {
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
     """What two processes have found, task by task, and their output."""
-    found, done = launch(tmp_path_factory.mktemp("two"), list(TASKS.values()))
-    return dict(zip(TASKS, found)) | {"printed": done.stdout}
+    folder = tmp_path_factory.mktemp("two")
+    found, done = launch(folder, list(TASKS.values()))
+    return dict(zip(TASKS, found)) | {"printed": done.stdout, "folder": folder}
 
 
 def same_bits(one, two, skip=()):
@@ -69,6 +71,16 @@ def test_two_processes_end_as_one_does(name, two):
             np.testing.assert_array_equal(first[key], value)
         elif key != "went":
             np.testing.assert_allclose(first[key], value, rtol=limit, atol=limit, err_msg=key)
+
+
+def test_one_process_goes_on_where_two_have_stopped(two):
+    assert {str(part["said"]) for part in two["stopped"]} == {"epoch: got the second; expected another."}
+    checkpoint = two["folder"] / "half.checkpoint"
+    assert checkpoint.exists()
+    resumed = worker.fit(Processes(), checkpoint=checkpoint)
+    whole = worker.fit(Processes())
+    for key in whole.keys() - {"reason"}:
+        np.testing.assert_allclose(resumed[key], whole[key], rtol=1e-10, atol=1e-10, err_msg=key)
 
 
 def test_fine_tables_go_as_rows(two):

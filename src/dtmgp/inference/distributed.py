@@ -181,6 +181,10 @@ class Interrupts:
     """Inside, Ctrl-C is a wish that all processes hear of in the same step; a second one ends this process.
 
     Alone, and in threads, Ctrl-C stays what it is.
+
+    >>> with Interrupts(Processes()) as interrupts:
+    ...     interrupts.asked
+    False
     """
 
     def __init__(self, processes: Processes) -> None:
