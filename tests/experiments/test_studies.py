@@ -12,7 +12,7 @@ from scipy.stats import norm
 from dtmgp.baselines import BNNReLU, ExactGP, InputIgnoringKDE, VecchiaDGP
 from dtmgp.baselines.paper_dtmgp import PaperDTMGP
 from dtmgp.errors import InputError
-from dtmgp.executors import JoblibExecutor
+from dtmgp.executors import JoblibExecutor, RayExecutor, SerialExecutor
 from dtmgp.experiments.convergence import Rule
 from dtmgp.experiments.reproduce import reproduce
 from dtmgp.experiments.results import read_csv
@@ -77,6 +77,53 @@ def test_two_processes_make_the_same_rows(whole, tmp_path):
     run_study(CELLS[:2], FAST, SMALL, log, executor=JoblibExecutor(2))
     one = [row for row in own(whole[0].read().rows) if row["replication"] == 0]
     assert without_times(own(log.read().rows)) == without_times(one)
+
+
+@pytest.mark.slow  # starts Ray: 10 to 20 s of processor time
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_ray_makes_the_same_rows(whole, tmp_path):
+    pytest.importorskip("ray", reason="pip install 'dtmgp[ray]'")
+    log = log_in(tmp_path)
+    with RayExecutor(n_jobs=2) as executor:
+        run_study(CELLS[:2], FAST, SMALL, log, executor=executor)
+    one = [row for row in own(whole[0].read().rows) if row["replication"] == 0]
+    assert without_times(own(log.read().rows)) == without_times(one)
+
+
+def test_a_cell_whose_worker_died_goes_on_after_its_last_row(whole, tmp_path):
+    log, cell = log_in(tmp_path), CELLS[0]
+    mine = [row for row in whole[0].read().rows if cell.owns(row)]
+    for row in mine[:-1]:
+        log.append(row)
+    made = runner._one((cell, tuple(FAST), SMALL, log, []))  # the worker before it knew of no rows
+    assert [(row["model"], row["budget"]) for row in made] == [(mine[-1]["model"], mine[-1]["budget"])]
+    assert len([row for row in log.read().rows if cell.owns(row)]) == len(mine)
+
+
+def test_rows_from_other_machines_are_written_here(whole, tmp_path):
+    class Elsewhere(SerialExecutor):
+        shares_files = False
+
+    log = log_in(tmp_path)
+    run_study(CELLS[:1], FAST, SMALL, log, executor=Elsewhere())
+    one = [row for row in own(whole[0].read().rows) if CELLS[0].owns(row)]
+    assert without_times(own(log.read().rows)) == without_times(one)
+
+
+def test_a_study_whose_cell_fails_ends_the_others_first(tmp_path, monkeypatch):
+    true_cell = runner.run_cell
+
+    def failing(cell, *others):
+        if cell == CELLS[0]:
+            raise RuntimeError("no memory")
+        return true_cell(cell, *others)
+
+    monkeypatch.setattr(runner, "run_cell", failing)
+    log = log_in(tmp_path)
+    with pytest.raises(RuntimeError, match="no memory"):
+        run_study(CELLS[:2], ["kde", "truth"], SMALL, log)
+    assert len(log.read().rows) == 2
 
 
 def test_an_interrupted_study_goes_on_where_it_stopped(whole, tmp_path, monkeypatch):
