@@ -54,7 +54,7 @@ def fit(
     dtype="float64",
     inputs=41,
     batch_size=8,
-    epochs=3,
+    epochs=2,
     latent=1,
     single=0,
     fine=False,
@@ -128,7 +128,7 @@ def fit_table(processes):
             model,
             small_runs(41, 2, dtype=torch.float64),
             ELBO(),
-            Settings(4, 6, 0.01, warm_up=0.02),
+            Settings(3, 8, 0.01, warm_up=0.02),
             generator=torch.Generator().manual_seed(0),
             processes=processes,
         )
