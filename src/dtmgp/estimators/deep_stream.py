@@ -15,7 +15,7 @@ from dtmgp.errors import InputError
 from dtmgp.estimators.cube import Cube
 from dtmgp.estimators.deep_checks import check_output_range, resolve
 from dtmgp.estimators.deep_fit import Fitted, Plan, start_fit
-from dtmgp.estimators.deep_stages import Stage, run_stages, stages_of
+from dtmgp.estimators.deep_stages import MOST_WHOLE, Stage, run_stages, stages_of
 from dtmgp.estimators.lattice import Lattice
 from dtmgp.estimators.output_scale import output_likelihood
 from dtmgp.inference import Runs
@@ -121,7 +121,8 @@ def stream_settings(plan: Plan, stage: Stage, inputs: int) -> Settings:
     batch = plan.batch_size or int(min(max(inputs / BATCHES, LEAST_BATCH), MOST_BATCH))
     steps = max(1, -(-inputs // batch))
     epochs = plan.max_epochs or max(1, min(round(stage.steps / steps), 300))
-    return Settings(epochs, batch, stage.rate)
+    many = plan.processes.world > MOST_WHOLE
+    return Settings(epochs, batch, stage.rate, noise_in_blocks=many)
 
 
 def spread(seed: int) -> Outputs:
