@@ -43,6 +43,9 @@ def test_a_study_writes_rows_and_goes_on(tmp_path: Path, capsys):
         ("random-field", "--sizes", "many"),
         ("random-field", "--models", "mars"),
         ("random-field", "--variants", "both"),
+        ("random-field", "--executor", "threads"),
+        ("random-field", "--address", "localhost:6379"),
+        ("theory", "--executor", "ray"),
         ("random-field", "--time-limit", "-1"),
         ("random-field", "--figure", "x.png"),
         ("theory", "--replications", "3"),
@@ -55,3 +58,18 @@ def test_what_a_user_can_mend_is_one_line(arguments: tuple[str, ...], tmp_path: 
     assert len(said.err.splitlines()) == 1
     assert "expected" in said.err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow  # starts Ray: 10 to 20 s of processor time
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_study_on_ray_is_the_same(tmp_path: Path, capsys):
+    ray = pytest.importorskip("ray", reason="pip install 'dtmgp[ray]'")
+    for name, more in (("here", ()), ("ray", ("--executor", "ray", "--jobs", "2"))):
+        assert run("random-field", *SMALL, "--replications", "2", *more, "--out", str(tmp_path / name)) == 0
+    assert not ray.is_initialized()
+    here, there = (
+        sorted((row["replication"], row["model"], row["ks10k"], row["crps"]) for row in table.rows)
+        for table in (read_csv(tmp_path / name / "random_field.csv") for name in ("here", "ray"))
+    )
+    assert here == there

@@ -67,6 +67,7 @@ def emulate(
     from dtmgp.emulation import SCORES, Form, ShellCommand, Target
     from dtmgp.emulation import emulate as run
     from dtmgp.emulation.sources import PATH
+    from dtmgp.executors import ending
 
     box = options.parse_bounds(bounds)
     if score not in SCORES:
@@ -76,27 +77,29 @@ def emulate(
     given = {"crps": target_crps, "rmse": target_rmse}
     target = Target(**given) if any(value is not None for value in given.values()) else None
     source = simulator if PATH.match(simulator.strip()) else ShellCommand(simulator, Form(form), output)
-    result = run(
-        source,
-        None if box is None else list(box.values()),
-        budget=budget,
-        replicates=replicates,
-        model=options.chosen_estimator(model, settings or [], seed),
-        score=SCORES[score],
-        target=target,
-        names=None if box is None else list(box),
-        output="y" if output is None else output,
-        initial=initial,
-        validation=validation,
-        batch=batch,
-        retries=retries,
-        timeout=timeout,
-        n_jobs=jobs,
-        executor=chosen_executor(executor, jobs, address),
-        folder=out,
-        random_state=seed,
-        verbose=0 if quiet else 1,
-    )
+    worker = chosen_executor(executor, jobs, address)
+    with ending(worker):
+        result = run(
+            source,
+            None if box is None else list(box.values()),
+            budget=budget,
+            replicates=replicates,
+            model=options.chosen_estimator(model, settings or [], seed),
+            score=SCORES[score],
+            target=target,
+            names=None if box is None else list(box),
+            output="y" if output is None else output,
+            initial=initial,
+            validation=validation,
+            batch=batch,
+            retries=retries,
+            timeout=timeout,
+            n_jobs=jobs,
+            executor=worker,
+            folder=out,
+            random_state=seed,
+            verbose=0 if quiet else 1,
+        )
     failed = sum(error is not None for error in result.runs.columns()["error"])
     if as_json:
         emit(

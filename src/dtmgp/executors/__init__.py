@@ -6,7 +6,7 @@ Lives here: one protocol (`Executor`) and its adapters. May not live here: what 
 from dtmgp.executors.base import Done, Executor, Lost
 from dtmgp.executors.dask import DaskExecutor
 from dtmgp.executors.local import JoblibExecutor, SerialExecutor
-from dtmgp.executors.naming import EXECUTORS, executor_named
+from dtmgp.executors.naming import EXECUTORS, ending, executor_named
 from dtmgp.executors.ray import RayExecutor
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "Lost",
     "RayExecutor",
     "SerialExecutor",
+    "ending",
     "executor_named",
 ]

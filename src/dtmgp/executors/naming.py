@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 from dtmgp.errors import InputError
 from dtmgp.executors.base import Executor
 from dtmgp.executors.dask import DaskExecutor
@@ -31,3 +34,14 @@ def executor_named(name: str, jobs: int = 1, address: str | None = None) -> Exec
             do="add --executor ray or --executor dask",
         )
     return SerialExecutor() if jobs == 1 else JoblibExecutor(jobs)
+
+
+@contextlib.contextmanager
+def ending(executor: Executor | None) -> Iterator[None]:
+    """At the end, let go of what the executor has started or joined."""
+    try:
+        yield
+    finally:
+        close = getattr(executor, "close", None)
+        if close is not None:
+            close()

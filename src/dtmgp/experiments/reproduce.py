@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dtmgp.errors import InputError
-from dtmgp.executors import executor_named
+from dtmgp.executors import ending, executor_named
 from dtmgp.experiments import deep_theory, theory
 from dtmgp.experiments.figures import deep_figure, theory_figure
 from dtmgp.experiments.results import Value, origin, read_csv, write_csv
@@ -90,7 +90,8 @@ def reproduce_study(
     log = ResultLog(target, COLUMNS)
     log.open(origin(command, SEED), protocol.describe(cells[0].problem))
     try:
-        run_study(cells, models, protocol, log, executor=executor, say=say)
+        with ending(executor):
+            run_study(cells, models, protocol, log, executor=executor, say=say)
     except KeyboardInterrupt:
         say(
             f"interrupted; {target} keeps {len(log.read().rows)} rows, and the same command goes on from there"
