@@ -240,8 +240,8 @@ def estimator(processes, *, dtype="float64"):
     return {"mean": est.predict(x), "seed": np.array(est._seed)}
 
 
-def keep_on(processes, *, checkpoint, pause):
-    """A longer run that says where it is, for tests that kill."""
+def reporter(processes, checkpoint, pause):
+    """A callback that says where a run is, for tests that kill; it leaves the number of this process in a file."""
     place = Path(checkpoint).parent
     (place / f"pid.{os.environ['TORCHELASTIC_RESTART_COUNT']}.{processes.rank}").write_text(str(os.getpid()))
 
@@ -249,6 +249,27 @@ def keep_on(processes, *, checkpoint, pause):
         print(f"epoch {state.epoch}", flush=True)
         time.sleep(pause)
 
+    return report
+
+
+def keep_on_fitting(processes, *, checkpoint, pause):
+    """A fit of the regressor; its checkpoints are ten epochs apart."""
+    from dtmgp import DTMGPRegressor
+
+    report = reporter(processes, checkpoint, pause)
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=(50, 2)).repeat(2, axis=0)
+    y = np.sin(5 * x[:, 0]) + x[:, 1] + 0.1 * rng.normal(size=len(x))
+    options = {"max_epochs": 40, "learning_rate": 0.02, "batch_size": 16, "validation_fraction": 0.0}
+    est = DTMGPRegressor((2,), (2, 3), latent_inputs=1, checkpoint=checkpoint, callbacks=[report], **options)
+    est.fit(x, y)
+    arrays = {name: value.numpy() for name, value in est.model_.state_dict().items()}
+    return {**arrays, "trace": np.array([line[:-1] for line in est.trace_]), "mean": est.predict(x)}
+
+
+def keep_on(processes, *, checkpoint, pause):
+    """A longer run of the training loop."""
+    report = reporter(processes, checkpoint, pause)
     return fit(processes, epochs=24, batch_size=6, callbacks=[report], checkpoint=checkpoint)
 
 

@@ -19,8 +19,8 @@ from launch import HERE, LIMIT, collect, command, environment
 SCRIPT = HERE / "distributed_worker.py"
 
 
-def tasks(folder, pause):
-    return json.dumps([["keep_on", {"checkpoint": str(folder / "run.checkpoint"), "pause": pause}]])
+def tasks(folder, pause, name="keep_on"):
+    return json.dumps([[name, {"checkpoint": str(folder / "run.checkpoint"), "pause": pause}]])
 
 
 def same(one, two):
@@ -31,9 +31,13 @@ def same(one, two):
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("whole")
+    return undisturbed(tmp_path_factory.mktemp("whole"), "keep_on")
+
+
+def undisturbed(folder, name):
+    """What a run of two processes leaves behind."""
     done = subprocess.run(
-        command(SCRIPT, folder, tasks(folder, 0.0)),
+        command(SCRIPT, folder, tasks(folder, 0.0, name)),
         env=environment(),
         capture_output=True,
         text=True,
@@ -55,11 +59,11 @@ def kill_now(folder, attempt, rng):
     return True
 
 
-def survive(folder, kills, seed, expected):
+def survive(folder, kills, seed, expected, name="keep_on"):
     """One run under torchrun of which random processes are killed at random moments; how often."""
     rng = random.Random(seed)
     process = subprocess.Popen(
-        command(SCRIPT, folder, tasks(folder, 0.03), restarts=12),
+        command(SCRIPT, folder, tasks(folder, 0.03, name), restarts=12),
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -93,6 +97,16 @@ def survive(folder, kills, seed, expected):
 @pytest.mark.parametrize("seed", range(4))
 def test_a_run_whose_processes_are_killed_ends_with_the_same_bits(seed, uninterrupted, tmp_path):
     assert survive(tmp_path, 6, seed, uninterrupted) == 6
+
+
+@pytest.mark.slow  # for the same reason
+def test_a_fit_whose_processes_are_killed_ends_with_the_same_bits(tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    whole.mkdir()
+    killed.mkdir()
+    expected = undisturbed(whole, "keep_on_fitting")
+    assert survive(killed, 4, 0, expected, "keep_on_fitting") == 4
+    assert not (killed / "run.checkpoint").exists()
 
 
 def free_port():
