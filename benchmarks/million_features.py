@@ -1,14 +1,15 @@
 """Layers of up to ten million features, trained end to end: error against level, time per step and memory against m.
 
-    python benchmarks/million_features.py [--levels 8 10 12 14 16] [--rows 200000] [--epochs 8]
+    python benchmarks/million_features.py [--levels 8 10 12 14 16] [--rows 200000] [--epochs 8] [--decay 0.5]
 
 A field on the unit cube with detail on 14 octaves, ``w1(x1) + w2(x2) x3 + w3(x3) / 2 + N(0, 0.02^2)`` with
-``w(t) = sum_{k<14} 2^(-k/2) sin(2 pi 2^k t + phase_k)``: what level l does not hold has a standard deviation of about
-2^(-l/2). One layer with a Laplace kernel of lengthscale and variance 10 (nearly additive), built by ``deep_model`` and
-trained by ``train`` with ELBO; noise and bias are learned. Weights are in tables at all levels (by default: from 2^18
-weights on). Every level runs in its own process, which reports how much
-its peak resident memory has grown since before the model. Rows are written as they are made; those that are there are
-not made again. Processor time of one core; the error is that of the mean at 4,000 other inputs.
+``w(t) = sum_{k<14} 2^(-decay k) sin(2 pi 2^k t + phase_k)``: what level l does not hold has a standard deviation of
+about 2^(-decay l). Decay 1/2 is that of the kernel's own paths; at 1/4 the finest octave still has a tenth of the
+amplitude of the first. One layer with a Laplace kernel of lengthscale and variance 10 (nearly additive), built by
+``deep_model`` and trained by ``train`` with ELBO; noise and bias are learned. Weights are in tables at all levels (by
+default: from 2^18 weights on). Every level runs in its own process, which reports how much its peak resident memory
+has grown since before the model. Rows are written as they are made; those that are there are not made again. Processor
+time of one core; the error is that of the mean at 4,000 other inputs.
 """
 
 from __future__ import annotations
@@ -39,23 +40,24 @@ OUT = ROOT / "experiments" / "results" / "bench_million_features.csv"
 NOISE, OCTAVES = 0.02, 14
 
 
-def waves(t: np.ndarray, seed: int) -> np.ndarray:
+def waves(t: np.ndarray, seed: int, decay: float) -> np.ndarray:
     """One coordinate's detail."""
     phases = 2 * np.pi * np.random.default_rng(seed).random(OCTAVES)
-    return sum(2 ** (-k / 2) * np.sin(2 * np.pi * 2**k * t + phases[k]) for k in range(OCTAVES))  # type: ignore[return-value]
+    return sum(2 ** (-decay * k) * np.sin(2 * np.pi * 2**k * t + phases[k]) for k in range(OCTAVES))  # type: ignore[return-value]
 
 
-def field(x: np.ndarray) -> np.ndarray:
+def field(x: np.ndarray, decay: float) -> np.ndarray:
     """The true mean."""
-    return waves(x[:, 0], 1) + waves(x[:, 1], 2) * x[:, 2] + 0.5 * waves(x[:, 2], 3)
+    first, second, third = (waves(x[:, j], j + 1, decay) for j in range(3))
+    return first + second * x[:, 2] + 0.5 * third
 
 
-def one(level: int, rows: int, epochs: int, batch: int) -> dict[str, Value]:
+def one(level: int, rows: int, epochs: int, batch: int, decay: float) -> dict[str, Value]:
     """Train and score one level in this process."""
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
     x, new = rng.random((rows, 3)), rng.random((4000, 3))
-    y = field(x) + NOISE * rng.normal(size=rows)
+    y = field(x, decay) + NOISE * rng.normal(size=rows)
     centre, spread = y.mean(), y.std()
     inputs, outputs, new_inputs = (
         torch.as_tensor(a, dtype=torch.float32) for a in (x, ((y - centre) / spread)[:, None], new)
@@ -74,6 +76,7 @@ def one(level: int, rows: int, epochs: int, batch: int) -> dict[str, Value]:
     table = model.stack[0].weights.table
     milliseconds = 1e3 * sorted(per_step)[len(per_step) // 2]
     return {
+        "decay": decay,
         "level": level,
         "m": plan.size,
         "T": plan.active,
@@ -81,7 +84,7 @@ def one(level: int, rows: int, epochs: int, batch: int) -> dict[str, Value]:
         "rows": rows,
         "epochs": epochs,
         "batch": batch,
-        "rmse": float(np.sqrt(np.mean((mean * spread + centre - field(new)) ** 2))),
+        "rmse": float(np.sqrt(np.mean((mean * spread + centre - field(new, decay)) ** 2))),
         "noise learned": float(model.likelihood.log_noise.detach().exp()) * spread,  # type: ignore[operator, union-attr]
         "step ms": milliseconds,
         "ns per active feature": 1e6 * milliseconds / (batch * plan.active),
@@ -113,22 +116,29 @@ def _fit(runs: Runs, level: int, epochs: int, batch: int, *callbacks: Callback) 
 
 
 def main(
-    levels: tuple[int, ...] = (4, 6), rows: int = 5000, epochs: int = 4, batch: int = 500, out: Path = OUT
+    levels: tuple[int, ...] = (4, 6),
+    rows: int = 5000,
+    epochs: int = 4,
+    batch: int = 500,
+    decay: float = 0.5,
+    out: Path = OUT,
 ) -> None:
     """Every level that is not in the table yet, in a process of its own."""
     table = read_csv(out).rows if out.exists() else []
-    done = {(row["level"], row["rows"], row["epochs"], row["batch"]) for row in table}
+    done = {(row["decay"], row["level"], row["rows"], row["epochs"], row["batch"]) for row in table}
     command = (
         f"python benchmarks/million_features.py --levels {' '.join(map(str, levels))} --rows {rows} "
-        f"--epochs {epochs} --batch {batch}"
+        f"--epochs {epochs} --batch {batch} --decay {decay:g}"
     )
     for level in levels:
-        if (level, rows, epochs, batch) in done:
+        if (decay, level, rows, epochs, batch) in done:
             continue
         words = [sys.executable, __file__, "--one", str(level), "--rows", str(rows), "--epochs", str(epochs)]
-        made = subprocess.run([*words, "--batch", str(batch)], stdout=subprocess.PIPE, text=True, check=True)
+        words += ["--batch", str(batch), "--decay", str(decay)]
+        made = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
         table.append(json.loads(made.stdout.splitlines()[-1]))
-        print(table[-1], flush=True)
+        table.sort(key=lambda row: (-float(str(row["decay"])), int(str(row["level"]))))
+        print(made.stdout.splitlines()[-1], flush=True)
         write_csv(out, table, origin(command, 0))
 
 
@@ -136,17 +146,24 @@ def figure(table: Path, path: Path) -> None:
     """Error against level, time per step and memory against m."""
     import matplotlib.pyplot as plt
 
-    found = read_csv(table)
-    size = np.array(found.column("m"))
+    rows = read_csv(table).rows
     _, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
-    left.semilogy(found.column("level"), found.column("rmse"), "o-")
+    for decay in dict.fromkeys(row["decay"] for row in rows):
+        own = [row for row in rows if row["decay"] == decay]
+        left.semilogy(
+            *([row[name] for row in own] for name in ("level", "rmse")), "o-", label=f"decay {decay}"
+        )
     left.set(xlabel="level", ylabel="RMSE of the mean")
-    middle.loglog(size, found.column("step ms"), "o-", label="a step")
-    middle.loglog(size, found.column("ns per active feature"), "s--", label="ns per active feature and input")
-    middle.set(xlabel="features m", ylabel="ms; ns")
-    right.loglog(size, found.column("weights and optimiser MiB"), "o-", label="weights and optimiser state")
-    right.loglog(size, found.column("growth of peak memory MiB"), "s--", label="growth of peak memory")
+    own = [row for row in rows if row["decay"] == rows[0]["decay"]]
+    size = [row["m"] for row in own]
+    middle.loglog(size, [row["step ms"] for row in own], "o-", label="a step, ms")
+    middle.loglog(size, [row["ns per active feature"] for row in own], "s--", label="an active feature, ns")
+    middle.set(xlabel="features m", ylabel="processor time")
+    names = {"weights and optimiser MiB": "o-", "growth of peak memory MiB": "s--"}
+    for name, mark in names.items():
+        right.loglog(size, [row[name] for row in own], mark, label=name.removesuffix(" MiB"))
     right.set(xlabel="features m", ylabel="MiB")
+    left.legend(frameon=False)
     for axes in (middle, right):
         axes.legend(frameon=False)
     plt.savefig(path, dpi=150)
@@ -158,13 +175,14 @@ if __name__ == "__main__":
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--batch", type=int, default=500)
+    parser.add_argument("--decay", type=float, default=0.5)
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--figure", type=Path, default=None)
     parser.add_argument("--one", type=int, default=None)
     chosen = parser.parse_args()
     if chosen.one is not None:
-        print(json.dumps(one(chosen.one, chosen.rows, chosen.epochs, chosen.batch)))
+        print(json.dumps(one(chosen.one, chosen.rows, chosen.epochs, chosen.batch, chosen.decay)))
     else:
-        main(tuple(chosen.levels), chosen.rows, chosen.epochs, chosen.batch, chosen.out)
+        main(tuple(chosen.levels), chosen.rows, chosen.epochs, chosen.batch, chosen.decay, chosen.out)
         if chosen.figure is not None:
             figure(chosen.out, chosen.figure)

@@ -96,6 +96,7 @@ def test_growth_follows_the_evidence_of_the_regression(runs):
     assert growth.after == m.stack[-1].features.size > growth.before
 
 
+@pytest.mark.slow  # five stages of training: 5 s of processor time
 def test_a_model_that_grows_between_stages_ends_with_a_higher_bound(runs):
     likelihood = GaussianLikelihood()
     with torch.no_grad():

@@ -177,6 +177,7 @@ def test_layers_become_tables_by_their_size():
     assert not tables_of(with_tables(kept, table_from=1))
 
 
+@pytest.mark.slow  # compiles for more widths: 5 s of processor time
 def test_a_table_under_a_hidden_layer_is_trained(runs):
     m = deep_model(2, GaussianLikelihood(), hidden_widths=(2,), levels=(2, 5), kernels=Laplace(2.0))
     m = with_tables(m, table_from=100)
