@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -35,7 +37,7 @@ def refused(capsys, *arguments):
 def folder(tmp_path_factory):
     """More rows than are fitted in memory."""
     place = tmp_path_factory.mktemp("streamed")
-    write(place / "runs", table(21_000, dim=2), files=3, rows=2000)
+    write(place / "runs", table(21_000, dim=2), files=3, rows=600)
     write(place / "few", table(200, dim=2))
     return place
 
@@ -45,7 +47,7 @@ def test_a_folder_is_streamed_and_says_so(folder, tmp_path, capsys):
     command = ["fit", folder / "runs", "-t", "y", "--held-out", "0.02", "--out", model, *QUICK, *FEW_DRAWS]
     out = run(capsys, *command)
     for words in (
-        "21,000 rows in 12 row groups, streamed",
+        "21,000 rows in 36 row groups, streamed",
         "inputs: x0, x1; output: y",
         "start from 20,000 rows, 420 held out",
         "held-out rows, which also chose the epoch",
@@ -89,3 +91,32 @@ def test_what_cannot_be_streamed_is_refused(folder, tmp_path, capsys):
     ):
         assert message in refused(capsys, "fit", *arguments, "--out", tmp_path / "m.dtmgp")
     assert not (tmp_path / "m.dtmgp").exists()
+
+
+@pytest.mark.slow  # three interpreters: one process, and two under torchrun
+def test_two_processes_end_as_one_does(folder, tmp_path, capsys):
+    """To rounding: each reads its own lanes, and the losses of a global batch are summed in another order."""
+    command = ["fit", folder / "runs", "-t", "y", "--held-out", "0.02", *QUICK, *FEW_DRAWS, "--json"]
+    run(capsys, *command, "--out", tmp_path / "one.dtmgp")
+    start = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "dtmgp",
+    ]
+    done = subprocess.run(
+        [*start, *map(str, command), "--out", str(tmp_path / "two.dtmgp")],
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)  # the first process alone speaks
+    assert facts["rows"] == 21_000
+    x = pd.DataFrame(table(500, dim=2, seed=2))[["x0", "x1"]]
+    one, two = (load_model(tmp_path / f"{name}.dtmgp").predict(x) for name in ("one", "two"))
+    np.testing.assert_allclose(one, two, rtol=0.0, atol=1e-4)

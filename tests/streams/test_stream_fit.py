@@ -31,7 +31,7 @@ def streamed(x, y, start=200, **options):
 def wave(rows, seed=0):
     rng = np.random.default_rng(seed)
     x = rng.uniform([0.0, 100.0], [1.0, 200.0], size=(rows, 2))
-    return x, np.sin(4 * x[:, 0]) + x[:, 1] / 100 + 0.1 * rng.gumbel(size=rows)
+    return x, np.sin(4 * x[:, 0]) + x[:, 1] / 100 - 2.0 + 0.1 * rng.gumbel(size=rows)
 
 
 def test_a_streamed_fit_is_close_to_one_in_memory():
@@ -45,14 +45,16 @@ def test_a_streamed_fit_is_close_to_one_in_memory():
         "max_epochs": 10,
         "batch_size": 200,
     }
-    stream = DTMGPRegressor(**options).fit(streamed(x, y, start=1000))
+    stream = DTMGPRegressor(**options).fit(streamed(x, y, start=1200))
     memory = DTMGPRegressor(**options).fit(x, y)
     scores = [model.log_prob(fresh, seen).mean() for model in (stream, memory)]
-    assert abs(scores[0] - scores[1]) < 0.02  # 0.006 measured
+    assert abs(scores[0] - scores[1]) < 0.02  # 0.004 to 0.008 measured for three seeds
     apart = stream.predict(fresh) - memory.predict(fresh)
-    assert np.sqrt((apart**2).mean()) < 0.2 * 0.128  # of the noise's standard deviation; 0.07 measured
+    assert (
+        np.sqrt((apart**2).mean()) < 0.2 * 0.128
+    )  # of the noise's standard deviation; 0.07 to 0.14 measured
     ends = [model.predict_quantiles(fresh, [0.1, 0.9]) for model in (stream, memory)]
-    assert np.sqrt(((ends[0] - ends[1]) ** 2).mean()) < 0.3 * 0.128
+    assert np.sqrt(((ends[0] - ends[1]) ** 2).mean()) < 0.3 * 0.128  # 0.08 to 0.14 measured
 
 
 def test_as_few_rows_as_a_start_takes_are_fitted_in_memory_to_the_same_bits(tmp_path):
