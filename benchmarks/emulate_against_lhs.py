@@ -1,9 +1,10 @@
 """Does a sequential design beat a one-shot maximin Latin hypercube of the same number of runs? Queue and network.
 
-    python benchmarks/emulate_against_lhs.py [--seeds 10] [--models kriging one-layer deep] [--problems queue network]
+    python benchmarks/emulate_against_lhs.py [--seeds 10] [--models deep one-layer kriging] [--problems queue network]
+                                             [--designs one-shot alc law alm]
 
-All runs go to the design. Every model is fitted to the one-shot design and to the campaigns of three
-scores (law, alc, alm), and compared on inputs of its own with the truth: root mean squared error of the mean response,
+All runs go to the design. Every model is fitted to the one-shot design and to the campaigns of the
+scores, of which alc is the default, and compared on inputs of its own with the truth: root mean squared error of the mean response,
 CRPS beyond that of the true law, Kolmogorov-Smirnov distance. `kriging` is stochastic kriging with the noise variance
 regressed on the replicates; `one-layer` is `TMGPRegressor()`; `deep` is `DTMGPRegressor()`. Rows are appended per
 campaign, so that an interrupted benchmark goes on where it stopped.
@@ -139,8 +140,9 @@ def campaign(problem: str, kind: str, design: str, seed: int) -> dict[str, float
 
 def main(
     seeds: int = 10,
-    models: Sequence[str] = ("kriging", "one-layer"),
+    models: Sequence[str] = ("deep",),
     problems: Sequence[str] = tuple(PROBLEMS),
+    designs: Sequence[str] = ("one-shot", "alc"),
     out: Path = OUT,
 ) -> None:
     """Run what is missing, append it, and print means with standard errors over the seeds, paired with one-shot."""
@@ -150,7 +152,7 @@ def main(
     for problem in problems:
         for kind in models:
             for seed in range(seeds):
-                for design in DESIGNS:
+                for design in designs:
                     key = (problem, kind, design, seed)
                     if key in done:
                         continue
@@ -159,28 +161,31 @@ def main(
                     write_csv(out, rows, stated)
     for problem in problems:
         for kind in models:
-            table(rows, problem, kind, seeds)
+            table(rows, problem, kind, designs)
 
 
-def table(rows: Sequence[Any], problem: str, kind: str, seeds: int) -> None:
-    """Means, and mean differences to the one-shot design with their standard errors."""
+def table(rows: Sequence[Any], problem: str, kind: str, designs: Sequence[str]) -> None:
+    """Means, and mean differences to the one-shot design with their standard errors, over the seeds that all have."""
     _, budget, replicates = PROBLEMS[problem]
-    print(f"\n{problem}, {budget} runs in groups of {replicates}, {kind}, {seeds} seeds")
+    picked = {
+        (row["design"], int(row["seed"])): row
+        for row in rows
+        if row["problem"] == problem and row["model"] == kind
+    }
+    seeds = [seed for seed in sorted({s for _, s in picked}) if all((d, seed) in picked for d in designs)]
+    print(f"\n{problem}, {budget} runs in groups of {replicates}, {kind}, {len(seeds)} seeds")
+    if not seeds:
+        return
     names = ("rmse_mean", "excess_crps", "ks")
     print(f"{'design':10}{'inputs':>8}" + "".join(f"{name + ' (minus one-shot)':>36}" for name in names))
-    picked = {
-        (row["design"], row["seed"]): row
-        for row in rows
-        if row["problem"] == problem and row["model"] == kind and int(row["seed"]) < seeds
-    }
-    for design in DESIGNS:
+    for design in designs:
         cells = ""
         for name in names:
-            own = np.array([float(picked[design, seed][name]) for seed in range(seeds)])
-            base = np.array([float(picked["one-shot", seed][name]) for seed in range(seeds)])
-            error = (own - base).std(ddof=1) / np.sqrt(seeds) if seeds > 1 else np.nan
+            own = np.array([float(picked[design, seed][name]) for seed in seeds])
+            base = np.array([float(picked[designs[0], seed][name]) for seed in seeds])
+            error = (own - base).std(ddof=1) / np.sqrt(len(seeds)) if len(seeds) > 1 else np.nan
             cells += f"{own.mean():14.4f} ({(own - base).mean():+.4f} +- {error:.4f})"
-        inputs = np.mean([float(picked[design, seed]["inputs"]) for seed in range(seeds)])
+        inputs = np.mean([float(picked[design, seed]["inputs"]) for seed in seeds])
         print(f"{design:10}{inputs:8.0f}{cells}")
 
 
@@ -189,7 +194,8 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=["kriging", "one-layer"])
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=["deep"])
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
+    parser.add_argument("--designs", nargs="+", choices=DESIGNS, default=["one-shot", "alc"])
     parser.add_argument("--out", type=Path, default=OUT)
     main(**vars(parser.parse_args()))

@@ -32,7 +32,7 @@ def emulate(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for state and results; the same command resumes.")
     ] = Path("campaign"),
-    score: Annotated[str, typer.Option(help="Where runs help most: law, alc or alm.")] = "law",
+    score: Annotated[str, typer.Option(help="Where runs help most: alc, law or alm.")] = "alc",
     target_crps: Annotated[float | None, typer.Option(help="Stop at this CRPS on the fresh runs.")] = None,
     target_rmse: Annotated[float | None, typer.Option(help="Stop at this RMSE on the fresh runs.")] = None,
     initial: Annotated[

@@ -11,6 +11,7 @@ from dtmgp.emulation.executors import execute, make_runs
 from dtmgp.emulation.loop import Emulation, emulate
 from dtmgp.emulation.record import RunTable
 from dtmgp.emulation.runs import Outcome, Purpose, Run, run_seed
+from dtmgp.emulation.scaled import scaled_belief
 from dtmgp.emulation.scores import ALC, ALM, SCORES, LawError, Score, choose
 from dtmgp.emulation.shell import Form, ShellCommand
 from dtmgp.emulation.sources import FunctionSource, ImportedSource, ProtocolSource, Source, as_source
@@ -33,6 +34,7 @@ __all__ = [
     "belief_of",
     "model_belief",
     "kriging_belief",
+    "scaled_belief",
     "replicate_noise",
     "Run",
     "Outcome",

@@ -19,7 +19,8 @@ from dtmgp.emulation.beliefs import belief_of
 from dtmgp.emulation.log import RunLog
 from dtmgp.emulation.record import RunTable
 from dtmgp.emulation.runs import Outcome, Purpose, Run, run_seed
-from dtmgp.emulation.scores import LawError, Score, choose
+from dtmgp.emulation.scaled import has_covariance, scaled_belief
+from dtmgp.emulation.scores import ALC, Score, choose
 from dtmgp.emulation.settings import Settings
 from dtmgp.errors import InputError
 from dtmgp.estimators.default import default_estimator
@@ -43,7 +44,7 @@ class Campaign:
     bounds: (d, 2) box of the inputs; ``names`` their names, ``output`` that of the output.
     budget, replicates: number of runs in all, and of runs at an input when it is chosen.
     model: an unfitted estimator; default `dtmgp.estimators.default_estimator`.
-    score: where runs help; default `LawError`. `ALM`, `ALC`, or a function of your own.
+    score: where runs help; default `ALC`. `ALM`, `LawError`, or a function of your own.
     initial, validation: numbers of inputs of the first design and of the validation; default 40% and 20% of the budget.
     batch: runs per round; default: eight rounds.
     folder: where the state goes. A campaign of a folder with a state continues where it was, and runs that were
@@ -90,7 +91,7 @@ class Campaign:
             seed=random_state,
             folder=folder,
         )
-        self.score: Score = LawError() if score is None else score
+        self.score: Score = ALC() if score is None else score
         self.report = logging.getLogger("dtmgp").warning if report is None else report
         self._estimator = default_estimator() if model is None else model
         self._asked: dict[tuple[int, int], Run] = {}
@@ -297,7 +298,10 @@ class Campaign:
         new = self._feasible(latin_hypercube(CANDIDATES, own.bounds, rng))
         points = np.concatenate([tried, new, reference])
         seed = int(rng.integers(2**31))
-        belief = belief_of(self.model, points, x, y, own.bounds, random_state=seed)
+        if has_covariance(self._estimator):
+            belief = belief_of(self.model, points, x, y, own.bounds, random_state=seed)
+        else:
+            belief = scaled_belief(points, x, y, own.bounds)
         index = np.arange(len(points))
         for run in self._asked.values():  # runs under way count as made
             if run.key not in self._told and run.purpose is Purpose.DESIGN:
