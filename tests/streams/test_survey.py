@@ -94,6 +94,18 @@ def test_samples_do_not_depend_on_the_order_of_reading_and_respect_their_bounds(
     assert survey(rows, seed=6).limit != found.limit
 
 
+def test_the_start_has_many_inputs_where_each_has_many_runs():
+    x, y = arrays(table(500))
+    x, y = x.repeat(60, axis=0), y.repeat(60) + np.arange(30_000) % 60
+    found = survey(ArrayRows(x, y, streaming=Streaming(start=400)))
+    assert len(found.start.x) == 100
+    assert (found.start.counts == 4).all()
+    assert (found.start.y[:4] - found.start.y[0]).ravel().tolist() == [0.0, 1.0, 2.0, 3.0]
+    few = survey(ArrayRows(x[:360], y[:360], streaming=Streaming(start=400)))
+    np.testing.assert_array_equal(few.start.every, x[:360])
+    np.testing.assert_array_equal(few.start.y[:, 0], y[:360])
+
+
 def test_samples_are_uniform():
     """Mean of 400 of 20,000 row numbers: 4.9 standard errors, false alarm 1e-6."""
     x = np.arange(20_000.0)[:, None]

@@ -46,6 +46,13 @@ class Piece(NamedTuple):
         head = Piece(self.x[:inputs], self.y[:rows], self.counts[:inputs], self.key[:rows])
         return head, Piece(self.x[inputs:], self.y[rows:], self.counts[inputs:], self.key[rows:])
 
+    def thinned(self, most: int) -> Piece:
+        """All inputs with their first runs, at most so many."""
+        if not len(self.counts) or self.counts.max() <= most:
+            return self
+        rows = np.arange(len(self.y)) - np.repeat(self.first, self.counts) < most
+        return Piece(self.x, self.y[rows], np.minimum(self.counts, most), self.key[rows])
+
     @property
     def every(self) -> Float[Array, "n d"]:
         """The input of every run."""

@@ -13,13 +13,14 @@ from jaxtyping import Float, Int
 from dtmgp.errors import InputError
 from dtmgp.streams.base import AbstractRows, Block, check_finite
 from dtmgp.streams.hashing import HELD_OUT, START, input_hash, row_hash
-from dtmgp.streams.pieces import Piece, grouped
+from dtmgp.streams.pieces import Piece, grouped, joined
 from dtmgp.streams.prefetch import prefetched
 from dtmgp.streams.smallest import DistinctInputs, Smallest, row_groups_of
 
 Array = np.ndarray
 log = logging.getLogger("dtmgp")
 FEWEST_HELD_OUT = 30  # inputs below which nothing is held out, as in memory
+START_RUNS = 4  # of an input in the start's sample: it is inputs that a start needs
 SCATTERED = 1.01  # groups per distinct input from which replicates count as scattered
 Check = Callable[[Block], None]
 
@@ -29,8 +30,8 @@ class Survey:
     """What one pass over a row source has found.
 
     ``inputs`` counts groups of adjacent equal inputs: they are what training calls an input. ``start`` is a random
-    sample of all rows (all of them if they are few), ``held_out`` what training does not see: the inputs whose first
-    row has a hash of at most ``limit``. Both are the same for the same data and seed, whoever reads them.
+    sample of the inputs with at most 4 runs each, or all rows if they are few; ``held_out`` what training does not see:
+    the inputs whose first row has a hash of at most ``limit``. Both are the same for the same data and seed.
     """
 
     rows: int
@@ -111,12 +112,16 @@ def survey(
     total = _Totals(rows)
     start = Smallest(rows.streaming.start, seed, START)
     held = Smallest(rows.streaming.held_out if validation_fraction else 0, seed, HELD_OUT)
+    everything: list[Piece] | None = []  # while it is no more than a start takes
     for row_group in range(rows.row_groups):
         with prefetched(rows.blocks(row_group), 2) as blocks:
             for piece in grouped(total.checked(blocks, checks), row_group):
                 total.add(piece, row_group)
-                start.add(piece)
+                start.add(piece.thinned(START_RUNS))
                 held.add(piece)
+                if everything is not None:
+                    everything.append(piece)
+                    everything = everything if total.rows <= rows.streaming.start else None
     if total.rows < 2:
         raise InputError(
             "rows",
@@ -126,7 +131,7 @@ def survey(
         )
     inputs = int(total.group_inputs.sum())
     most = 0 if inputs < FEWEST_HELD_OUT else round(validation_fraction * inputs)
-    sample, _ = start.result()
+    sample = joined(everything) if everything is not None else start.result()[0]
     judges, limit = held.result(most)
     assert sample is not None
     return Survey(
