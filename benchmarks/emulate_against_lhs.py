@@ -3,9 +3,9 @@
     python benchmarks/emulate_against_lhs.py [--seeds 10] [--models deep one-layer kriging] [--problems queue network]
                                              [--designs one-shot alc law alm]
 
-All runs go to the design. Every model is fitted to the one-shot design and to the campaigns of the
-scores, of which alc is the default, and compared on inputs of its own with the truth: root mean squared error of the mean response,
-CRPS beyond that of the true law, Kolmogorov-Smirnov distance. `kriging` is stochastic kriging with the noise variance
+All runs go to the design. Every model is fitted to the one-shot design and to the campaigns of the scores, of which alc
+is the default, and compared on inputs of its own with the truth: root mean squared error of the mean response, CRPS
+beyond that of the true law, Kolmogorov-Smirnov distance. `kriging` is stochastic kriging with the noise variance
 regressed on the replicates; `one-layer` is `TMGPRegressor()`; `deep` is `DTMGPRegressor()`. Rows are appended per
 campaign, so that an interrupted benchmark goes on where it stopped.
 """

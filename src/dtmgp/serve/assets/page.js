@@ -119,6 +119,7 @@ function draw() {
   const density = byId("density"), wide = density.clientWidth || 600, high = density.clientHeight || 190;
   density.setAttribute("viewBox", `0 0 ${wide} ${high}`);
   density.innerHTML = densityPicture(last.density, last.low, last.high, last.mean, last.range, wide, high);
+  byId("inner").hidden = !last.curves.some((curve) => curve.low50);
   const values = last.curves.flatMap((curve) => [...curve.low, ...curve.high]);
   const range = wideEnough(last.range, values);
   const sizes = panels.map(({ svg }) => [svg.clientWidth || 240, svg.clientHeight || 130]);
