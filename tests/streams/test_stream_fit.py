@@ -11,6 +11,9 @@ from tables import arrays, table, write
 
 from dtmgp import DTMGPRegressor
 from dtmgp.errors import InputError
+from dtmgp.estimators.deep_checks import resolve
+from dtmgp.estimators.deep_stages import Stage
+from dtmgp.estimators.deep_stream import stream_settings
 from dtmgp.inference import Energy
 from dtmgp.likelihoods import Poisson, StudentT
 from dtmgp.streams import ArrayRows, BatchRows, ParquetRows, Streaming
@@ -213,3 +216,20 @@ def test_outputs_beside_a_row_source_are_refused():
         small().fit(streamed(x, y), y)
     with pytest.raises(ValueError, match="requires y to be passed"):
         small().fit(x)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "runs", "batch"),
+    [
+        (400, 40_000, 64),
+        (16_000, 16_000, 1000),
+        (10**7, 10**7, 5000),
+        (10**8, 10**8, 8000),
+        (10**5, 10**8, 64),
+    ],
+)
+def test_batches_are_bounded_in_inputs_and_runs(inputs, runs, batch):
+    plan = resolve(DTMGPRegressor(), StudentT(), 0)
+    settings = stream_settings(plan, Stage(1600, 0.02), inputs, runs)
+    assert settings.batch_size == batch
+    assert settings.epochs == max(1, round(1600 / -(-inputs // batch)))

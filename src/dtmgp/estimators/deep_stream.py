@@ -15,7 +15,7 @@ from dtmgp.errors import InputError
 from dtmgp.estimators.cube import Cube
 from dtmgp.estimators.deep_checks import check_output_range, resolve
 from dtmgp.estimators.deep_fit import Fitted, Plan, start_fit
-from dtmgp.estimators.deep_stages import MOST_WHOLE, Stage, run_stages, stages_of
+from dtmgp.estimators.deep_stages import Stage, run_stages, settings_of, stages_of
 from dtmgp.estimators.lattice import Lattice
 from dtmgp.estimators.output_scale import output_likelihood
 from dtmgp.inference import Runs
@@ -36,11 +36,9 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 log = logging.getLogger("dtmgp")
-LEAST_BATCH, MOST_BATCH, BATCHES = (
-    1000,
-    8000,
-    2000,
-)  # inputs in a batch, and batches in an epoch between these
+MOST_BATCH = 8000  # inputs
+BATCHES = 2000  # in an epoch of large data, up to that size
+BATCH_RUNS = 64_000  # of a batch on average: inputs with many runs come in smaller batches
 
 
 def survey_rows(est: DTMGPRegressor, rows: AbstractRows, seed: int) -> tuple[Survey, Cube]:
@@ -96,7 +94,7 @@ def train_stream(
     if held is not None:
         validation = Runs(*(part.to(plan.device) for part in stream.group_of(held)))
     stages = [dataclasses.replace(s, fixed=False) for s in stages_of(plan, stream.inputs, fitted.start)]
-    course = [(stage, stream_settings(plan, stage, stream.inputs)) for stage in stages]
+    course = [(stage, stream_settings(plan, stage, stream.inputs, stream.total)) for stage in stages]
     log.info(
         "epochs of %d batches of %d inputs", stream.steps(course[0][1].batch_size), course[0][1].batch_size
     )
@@ -116,13 +114,14 @@ def train_stream(
         )
 
 
-def stream_settings(plan: Plan, stage: Stage, inputs: int) -> Settings:
-    """A stage in whole epochs, at least one: batches grow from 1000 to 8000 inputs with the data."""
-    batch = plan.batch_size or int(min(max(inputs / BATCHES, LEAST_BATCH), MOST_BATCH))
+def stream_settings(plan: Plan, stage: Stage, inputs: int, runs: int) -> Settings:
+    """A stage in whole epochs, at least one; batches as in memory, and up to 8000 inputs where there are many."""
+    own = settings_of(plan, stage, inputs)
+    most = max(1, BATCH_RUNS * inputs // runs)
+    batch = plan.batch_size or min(max(own.batch_size, inputs // BATCHES), MOST_BATCH, most)
     steps = max(1, -(-inputs // batch))
     epochs = plan.max_epochs or max(1, min(round(stage.steps / steps), 300))
-    many = plan.processes.world > MOST_WHOLE
-    return Settings(epochs, batch, stage.rate, noise_in_blocks=many)
+    return dataclasses.replace(own, epochs=epochs, batch_size=batch)
 
 
 def spread(seed: int) -> Outputs:
