@@ -19,8 +19,8 @@ from dtmgp.serve.served import ServedModel
 
 Array = np.ndarray
 SCORES = np.linspace(-3.5, 3.5, 45)  # normal scores of the quantiles that the density is made of
-BUDGET = 0.025  # seconds of work of the model for the curves of a picture
-FEWEST, ENOUGH, MOST = 9, 13, 41  # points per curve
+BUDGET = 0.015  # seconds of work of the model for the curves of a picture
+FEWEST, ENOUGH, MOST = 9, 13, 25  # points per curve
 DIGITS = 7  # of numbers that are only drawn
 
 
