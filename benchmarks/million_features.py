@@ -1,15 +1,16 @@
 """Layers of up to ten million features, trained end to end: error against level, time per step and memory against m.
 
     python benchmarks/million_features.py [--levels 8 10 12 14 16] [--rows 200000] [--epochs 8] [--decay 0.5]
+    [--known-noise]
 
 A field on the unit cube with detail on 14 octaves, ``w1(x1) + w2(x2) x3 + w3(x3) / 2 + N(0, 0.02^2)`` with
 ``w(t) = sum_{k<14} 2^(-decay k) sin(2 pi 2^k t + phase_k)``: what level l does not hold has a standard deviation of
 about 2^(-decay l). Decay 1/2 is that of the kernel's own paths; at 1/4 the finest octave still has a tenth of the
 amplitude of the first. One layer with a Laplace kernel of lengthscale and variance 10 (nearly additive), built by
-``deep_model`` and trained by ``train`` with ELBO; noise and bias are learned. Weights are in tables at all levels (by
-default: from 2^18 weights on). Every level runs in its own process, which reports how much its peak resident memory
-has grown since before the model. Rows are written as they are made; those that are there are not made again. Processor
-time of one core; the error is that of the mean at 4,000 other inputs.
+``deep_model`` and trained by ``train`` with ELBO; bias and noise are learned, or the noise is known. Weights are in
+tables at all levels (by default: from 2^18 weights on). Every level runs in its own process, which reports how much its
+peak resident memory has grown since before the model. Rows are written as they are made; those that are there are not
+made again. Processor time of one core; the error is that of the mean at 4,000 other inputs.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def field(x: np.ndarray, decay: float) -> np.ndarray:
     return first + second * x[:, 2] + 0.5 * third
 
 
-def one(level: int, rows: int, epochs: int, batch: int, decay: float) -> dict[str, Value]:
+def one(level: int, rows: int, epochs: int, batch: int, decay: float, known: bool) -> dict[str, Value]:
     """Train and score one level in this process."""
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
@@ -63,11 +64,18 @@ def one(level: int, rows: int, epochs: int, batch: int, decay: float) -> dict[st
         torch.as_tensor(a, dtype=torch.float32) for a in (x, ((y - centre) / spread)[:, None], new)
     )
     runs = Runs(inputs, outputs, torch.arange(rows + 1))
-    _fit(runs.take(torch.arange(2 * batch)), 4, 2, batch)  # compiles
+    _fit(runs.take(torch.arange(2 * batch)), 4, 2, batch, None)  # compiles
     Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
     before = resident("VmRSS")
     marks: list[float] = []
-    model = _fit(runs, level, epochs, batch, lambda _: marks.append(time.process_time()) or None)
+    model = _fit(
+        runs,
+        level,
+        epochs,
+        batch,
+        NOISE / spread if known else None,
+        lambda _: marks.append(time.process_time()) or None,
+    )
     steps = runs.steps(batch)
     per_step = [(b - a) / steps for a, b in itertools.pairwise(marks)]
     with torch.no_grad():
@@ -76,6 +84,7 @@ def one(level: int, rows: int, epochs: int, batch: int, decay: float) -> dict[st
     table = model.stack[0].weights.table
     milliseconds = 1e3 * sorted(per_step)[len(per_step) // 2]
     return {
+        "noise": "known" if known else "learned",
         "decay": decay,
         "level": level,
         "m": plan.size,
@@ -85,7 +94,7 @@ def one(level: int, rows: int, epochs: int, batch: int, decay: float) -> dict[st
         "epochs": epochs,
         "batch": batch,
         "rmse": float(np.sqrt(np.mean((mean * spread + centre - field(new, decay)) ** 2))),
-        "noise learned": float(model.likelihood.log_noise.detach().exp()) * spread,  # type: ignore[operator, union-attr]
+        "noise at the end": float(model.likelihood.log_noise.detach().exp()) * spread,  # type: ignore[operator, union-attr]
         "step ms": milliseconds,
         "ns per active feature": 1e6 * milliseconds / (batch * plan.active),
         "weights and optimiser MiB": (table._excess.nbytes + table._last.nbytes) / 2**20,
@@ -94,10 +103,11 @@ def one(level: int, rows: int, epochs: int, batch: int, decay: float) -> dict[st
     }
 
 
-def _fit(runs: Runs, level: int, epochs: int, batch: int, *callbacks: Callback) -> DTMGP:
+def _fit(runs: Runs, level: int, epochs: int, batch: int, noise: float | None, *callbacks: Callback) -> DTMGP:
     likelihood = GaussianLikelihood()
     with torch.no_grad():
-        likelihood.log_noise.fill_(math.log(0.1))
+        likelihood.log_noise.fill_(math.log(0.1 if noise is None else noise))
+    likelihood.log_noise.requires_grad_(noise is None)
     kernel = Tensor(Laplace(10.0), dim=3, variance=10.0)
     model = deep_model(
         3,
@@ -121,23 +131,29 @@ def main(
     epochs: int = 4,
     batch: int = 500,
     decay: float = 0.5,
+    known: bool = False,
     out: Path = OUT,
 ) -> None:
     """Every level that is not in the table yet, in a process of its own."""
     table = read_csv(out).rows if out.exists() else []
-    done = {(row["decay"], row["level"], row["rows"], row["epochs"], row["batch"]) for row in table}
+    done = {
+        (row["noise"] == "known", row["decay"], row["level"], row["rows"], row["epochs"], row["batch"])
+        for row in table
+    }
     command = (
         f"python benchmarks/million_features.py --levels {' '.join(map(str, levels))} --rows {rows} "
-        f"--epochs {epochs} --batch {batch} --decay {decay:g}"
+        f"--epochs {epochs} --batch {batch} --decay {decay:g}{' --known-noise' if known else ''}"
     )
     for level in levels:
-        if (decay, level, rows, epochs, batch) in done:
+        if (known, decay, level, rows, epochs, batch) in done:
             continue
         words = [sys.executable, __file__, "--one", str(level), "--rows", str(rows), "--epochs", str(epochs)]
-        words += ["--batch", str(batch), "--decay", str(decay)]
+        words += ["--batch", str(batch), "--decay", str(decay), *(["--known-noise"] if known else [])]
         made = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
         table.append(json.loads(made.stdout.splitlines()[-1]))
-        table.sort(key=lambda row: (-float(str(row["decay"])), int(str(row["level"]))))
+        table.sort(
+            key=lambda row: (-float(str(row["decay"])), str(row["noise"])[::-1], int(str(row["level"])))
+        )
         print(made.stdout.splitlines()[-1], flush=True)
         write_csv(out, table, origin(command, 0))
 
@@ -154,7 +170,7 @@ def figure(table: Path, path: Path) -> None:
             *([row[name] for row in own] for name in ("level", "rmse")), "o-", label=f"decay {decay}"
         )
     left.set(xlabel="level", ylabel="RMSE of the mean")
-    own = [row for row in rows if row["decay"] == rows[0]["decay"]]
+    own = [row for row in rows if (row["noise"], row["decay"]) == (rows[0]["noise"], rows[0]["decay"])]
     size = [row["m"] for row in own]
     middle.loglog(size, [row["step ms"] for row in own], "o-", label="a step, ms")
     middle.loglog(size, [row["ns per active feature"] for row in own], "s--", label="an active feature, ns")
@@ -176,13 +192,26 @@ if __name__ == "__main__":
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--batch", type=int, default=500)
     parser.add_argument("--decay", type=float, default=0.5)
+    parser.add_argument("--known-noise", action="store_true")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--figure", type=Path, default=None)
     parser.add_argument("--one", type=int, default=None)
     chosen = parser.parse_args()
     if chosen.one is not None:
-        print(json.dumps(one(chosen.one, chosen.rows, chosen.epochs, chosen.batch, chosen.decay)))
+        print(
+            json.dumps(
+                one(chosen.one, chosen.rows, chosen.epochs, chosen.batch, chosen.decay, chosen.known_noise)
+            )
+        )
     else:
-        main(tuple(chosen.levels), chosen.rows, chosen.epochs, chosen.batch, chosen.decay, chosen.out)
+        main(
+            tuple(chosen.levels),
+            chosen.rows,
+            chosen.epochs,
+            chosen.batch,
+            chosen.decay,
+            chosen.known_noise,
+            chosen.out,
+        )
         if chosen.figure is not None:
             figure(chosen.out, chosen.figure)
