@@ -15,16 +15,17 @@ VECCHIA_FROM = 300  # distinct inputs
 
 
 class StochasticImputationDGP(AbstractPeer):
-    """Two layers; ``hetero`` adds its heteroscedastic likelihood. Vecchia from 300 distinct inputs on.
+    """Two layers; ``hetero`` adds its heteroscedastic likelihood, ``noise=False`` fixes a tiny nugget.
 
-    At most ``max_inputs`` distinct inputs, chosen at random, with all their replicates. ``iterations`` of stochastic
-    EM, ``chunk`` at a time.
+    Vecchia from 300 distinct inputs on. At most ``max_inputs`` distinct inputs, chosen at random, with all their
+    replicates. ``iterations`` of stochastic EM, ``chunk`` at a time.
     """
 
     def __init__(
         self,
         *,
         hetero: bool = True,
+        noise: bool = True,
         iterations: int = 300,
         chunk: int = 10,
         imputations: int = 10,
@@ -34,6 +35,7 @@ class StochasticImputationDGP(AbstractPeer):
     ) -> None:
         super().__init__(**options)
         self.hetero = hetero
+        self.noise = noise
         self.iterations = iterations
         self.chunk = chunk
         self.imputations = imputations
@@ -51,7 +53,7 @@ class StochasticImputationDGP(AbstractPeer):
         self.low, self.width = inputs.min(axis=0), np.maximum(np.ptp(inputs, axis=0), 1e-12)
         unit = (inputs - self.low) / self.width
         dim = unit.shape[1]
-        nugget = {"nugget": 1e-6} if self.hetero else {"nugget": 0.1, "nugget_est": True}
+        nugget = {"nugget": 1e-6} if self.hetero or not self.noise else {"nugget": 0.1, "nugget_est": True}
         first = [gp_node(length=np.array([1.0]), name=self.kernel_name) for _ in range(min(dim, 10))]
         heads = [
             gp_node(
