@@ -164,11 +164,10 @@ def figure(table: Path, path: Path) -> None:
 
     rows = read_csv(table).rows
     _, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
-    for decay in dict.fromkeys(row["decay"] for row in rows):
-        own = [row for row in rows if row["decay"] == decay]
-        left.semilogy(
-            *([row[name] for row in own] for name in ("level", "rmse")), "o-", label=f"decay {decay}"
-        )
+    for noise, decay in dict.fromkeys((row["noise"], row["decay"]) for row in rows):
+        own = [row for row in rows if (row["noise"], row["decay"]) == (noise, decay)]
+        label = f"decay {decay}, noise {noise}"
+        left.semilogy(*([row[name] for row in own] for name in ("level", "rmse")), "o-", label=label)
     left.set(xlabel="level", ylabel="RMSE of the mean")
     own = [row for row in rows if (row["noise"], row["decay"]) == (rows[0]["noise"], rows[0]["decay"])]
     size = [row["m"] for row in own]
