@@ -45,7 +45,7 @@ class Campaign:
     budget, replicates: number of runs in all, and of runs at an input when it is chosen.
     model: an unfitted estimator; default `dtmgp.estimators.default_estimator`.
     score: where runs help; default `ALC`. `ALM`, `LawError`, or a function of your own.
-    initial, validation: numbers of inputs of the first design and of the validation; default 40% and 20% of the budget.
+    initial, validation: how many inputs the first design and the validation have; default 40% and 20% of the budget.
     batch: runs per round; default: eight rounds.
     folder: where the state goes. A campaign of a folder with a state continues where it was, and runs that were
         asked for but not told are handed out again. None: in memory only.
