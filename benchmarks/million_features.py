@@ -178,7 +178,7 @@ def figure(table: Path, path: Path) -> None:
     for name, mark in names.items():
         right.loglog(size, [row[name] for row in own], mark, label=name.removesuffix(" MiB"))
     right.set(xlabel="features m", ylabel="MiB")
-    left.legend(frameon=False)
+    left.legend(frameon=False, fontsize=8, loc=(0.02, 0.45))
     for axes in (middle, right):
         axes.legend(frameon=False)
     plt.savefig(path, dpi=150)
