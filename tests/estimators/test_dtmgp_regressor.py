@@ -341,7 +341,7 @@ class TestStopping:
 
 class TestVerbose:
     def test_says_what_was_chosen_and_shows_no_bar_off_a_terminal(self, capsys):
-        x, y = wave()
+        x, y = wave(150)
         est = quick(verbose=1).fit(x, y)
         out, err = capsys.readouterr()
         assert err == ""

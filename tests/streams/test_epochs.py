@@ -163,7 +163,11 @@ def test_numbers_are_scaled_and_given_the_precision_of_the_training():
     x, y = arrays(table(100))
     rows = ArrayRows(x, y)
     source = RunStream(
-        rows, survey(rows), lambda part: part / 2, lambda part, key: part + 1, dtype=torch.float32
+        rows,
+        survey(rows, validation_fraction=0.1),
+        lambda part: part / 2,
+        lambda part, key: part + 1,
+        dtype=torch.float32,
     )
     (batch,) = one_pass(source, 1000)
     assert batch.x.dtype == batch.y.dtype == torch.float32

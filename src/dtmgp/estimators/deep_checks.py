@@ -63,8 +63,9 @@ def check_parameters(est: DTMGPRegressor) -> None:
             check_number(name, getattr(est, name), 1, whole=True)
     if est.learning_rate is not None:
         check_number("learning_rate", est.learning_rate, 0.0, strict=True)
-    check_number("validation_fraction", est.validation_fraction, 0.0)
-    if est.validation_fraction >= 0.9:
+    if est.validation_fraction is not None:
+        check_number("validation_fraction", est.validation_fraction, 0.0)
+    if est.validation_fraction is not None and est.validation_fraction >= 0.9:
         raise InputError(
             "validation_fraction", got=repr(est.validation_fraction), expected="a number below 0.9"
         )

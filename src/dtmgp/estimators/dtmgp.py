@@ -31,6 +31,7 @@ from dtmgp.inference.checkpoint import fingerprint_of
 from dtmgp.inference.distributed import Processes
 from dtmgp.inference.progress import report_progress
 from dtmgp.inference.trainer import Callback, Epoch
+from dtmgp.inference.validation import held_out_count
 from dtmgp.kernels import AbstractLineKernel, Additive, Tensor
 from dtmgp.likelihoods import AbstractLikelihood, AbstractWarp
 from dtmgp.random import RandomState, as_generator
@@ -38,7 +39,6 @@ from dtmgp.streams.base import AbstractRows, is_rows
 
 Array = np.ndarray
 log = logging.getLogger("dtmgp")
-FEWEST_HELD_OUT = 30  # distinct inputs below which nothing is held out by default
 
 
 class DTMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -65,8 +65,8 @@ class DTMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     latent_inputs: standard normal inputs of the first layer, for laws that hidden weight noise cannot make.
     learn_kernel: whether lengthscales and variances are learned.
     max_epochs, batch_size (distinct inputs), learning_rate: one training stage with these numbers.
-    validation_fraction: of the distinct inputs, held out to choose the best epoch; 0 for none. Nothing is held out of
-        fewer than 30 inputs.
+    validation_fraction: of the distinct inputs, held out to choose the best epoch; 0 for none. None: a tenth of 150
+        inputs or more, else none. Nothing is ever held out of fewer than 30 inputs.
     prediction_samples: hidden draws of the predictive law, the same in every call.
     bounds: (d, 2) box of the inputs. Rows outside are refused, in ``fit`` and later. None: the range of the data is
         mapped to the cube, and predictions outside it extrapolate.
@@ -105,7 +105,7 @@ class DTMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         max_epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
-        validation_fraction: float = 0.1,
+        validation_fraction: float | None = None,
         prediction_samples: int = 128,
         bounds: npt.ArrayLike | None = None,
         device: str = "cpu",
@@ -361,8 +361,8 @@ def _count(n_samples: Any) -> int:
     return int(n_samples)
 
 
-def _held_out(inputs: int, fraction: float, seed: int) -> torch.Tensor:
+def _held_out(inputs: int, fraction: float | None, seed: int) -> torch.Tensor:
     """Numbers of the distinct inputs that judge the training."""
-    count = 0 if inputs < FEWEST_HELD_OUT else round(fraction * inputs)
+    count = held_out_count(inputs, fraction)
     order = np.random.default_rng([seed, 3]).permutation(inputs)
     return torch.as_tensor(np.sort(order[:count]))

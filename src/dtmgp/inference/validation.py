@@ -13,6 +13,23 @@ from dtmgp.model import DTMGP, TrainableModel
 ENTRIES = 1 << 22  # of components held at once while a score is computed
 
 
+FEW, FEWEST = 150, 30  # inputs below which nothing is held out: by default, and ever
+SHARE = 0.1
+
+
+def held_out_count(inputs: int, fraction: float | None) -> int:
+    """How many of the distinct inputs judge the training; without a ``fraction`` a tenth, of 150 inputs or more.
+
+    A handful of judges is worse than none: they end the training at random (docs/accuracy.md).
+
+    >>> held_out_count(200, None), held_out_count(60, None), held_out_count(60, 0.2), held_out_count(20, 0.2)
+    (20, 0, 12, 0)
+    """
+    if fraction is None:
+        return 0 if inputs < FEW else round(SHARE * inputs)
+    return 0 if inputs < FEWEST else round(fraction * inputs)
+
+
 def negative_log_density(model: TrainableModel, runs: Runs, samples: int = 32, seed: int = 0) -> float:
     """Mean negative log predictive density per run, with draws that are the same in every call."""
     noise = model.shared_noise(samples, runs.x, seed)

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from dtmgp.errors import InputError
+from dtmgp.inference.validation import held_out_count
 from dtmgp.streams.base import AbstractRows, Block, check_finite
 from dtmgp.streams.hashing import HELD_OUT, START, input_hash, row_hash
 from dtmgp.streams.pieces import Piece, grouped, joined
@@ -19,7 +20,6 @@ from dtmgp.streams.smallest import DistinctInputs, Smallest, row_groups_of
 
 Array = np.ndarray
 log = logging.getLogger("dtmgp")
-FEWEST_HELD_OUT = 30  # inputs below which nothing is held out, as in memory
 START_RUNS = 4  # of an input in the start's sample: it is inputs that a start needs
 SCATTERED = 1.01  # groups per distinct input from which replicates count as scattered
 Check = Callable[[Block], None]
@@ -97,7 +97,7 @@ class Survey:
 def survey(
     rows: AbstractRows,
     seed: int = 0,
-    validation_fraction: float = 0.1,
+    validation_fraction: float | None = None,
     checks: Sequence[Check] = (),
 ) -> Survey:
     """Read everything once; the first row that cannot be used is refused by name, row group and number.
@@ -107,11 +107,11 @@ def survey(
 
     >>> from dtmgp.streams import ArrayRows
     >>> print(survey(ArrayRows(np.arange(100.0)[:, None] // 2, np.zeros(100))))
-    100 rows, 50 groups of equal adjacent inputs, sorted by input; start from 100 rows, 10 held out
+    100 rows, 50 groups of equal adjacent inputs, sorted by input; start from 100 rows, 0 held out
     """
     total = _Totals(rows)
     start = Smallest(rows.streaming.start, seed, START)
-    held = Smallest(rows.streaming.held_out if validation_fraction else 0, seed, HELD_OUT)
+    held = Smallest(rows.streaming.held_out if validation_fraction != 0 else 0, seed, HELD_OUT)
     everything: list[Piece] | None = []  # while it is no more than a start takes
     for row_group in range(rows.row_groups):
         with prefetched(rows.blocks(row_group), 2) as blocks:
@@ -130,7 +130,7 @@ def survey(
             cause="missing values in the others",
         )
     inputs = int(total.group_inputs.sum())
-    most = 0 if inputs < FEWEST_HELD_OUT else round(validation_fraction * inputs)
+    most = held_out_count(inputs, validation_fraction)
     sample = joined(everything) if everything is not None else start.result()[0]
     judges, limit = held.result(most)
     assert sample is not None
