@@ -97,8 +97,12 @@ def test_a_cell_whose_worker_died_goes_on_after_its_last_row(whole, tmp_path):
     for row in mine[:-1]:
         log.append(row)
     made = runner._one((cell, tuple(FAST), SMALL, log, []))  # the worker before it knew of no rows
-    assert [(row["model"], row["budget"]) for row in made] == [(mine[-1]["model"], mine[-1]["budget"])]
-    assert len([row for row in log.read().rows if cell.owns(row)]) == len(mine)
+    found = [
+        (row["model"], row["budget"]) for row in made
+    ]  # a budget may ask for a row more or less: seconds decide
+    assert found[0] == (mine[-1]["model"], mine[-1]["budget"])
+    assert not {(row["model"], row["budget"]) for row in mine[:-1]} & set(found)
+    assert len([row for row in log.read().rows if cell.owns(row)]) == len(mine) - 1 + len(made)
 
 
 def test_rows_from_other_machines_are_written_here(whole, tmp_path):

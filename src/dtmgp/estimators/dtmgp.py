@@ -66,7 +66,7 @@ class DTMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     learn_kernel: whether lengthscales and variances are learned.
     max_epochs, batch_size (distinct inputs), learning_rate: one training stage with these numbers.
     validation_fraction: of the distinct inputs, held out to choose the best epoch; 0 for none. None: a tenth of 150
-        inputs or more, else none. Nothing is ever held out of fewer than 30 inputs.
+        inputs or 500 runs or more, else none. Nothing is ever held out of fewer than 30 inputs.
     prediction_samples: hidden draws of the predictive law, the same in every call.
     bounds: (d, 2) box of the inputs. Rows outside are refused, in ``fit`` and later. None: the range of the data is
         mapped to the cube, and predictions outside it extrapolate.
@@ -193,7 +193,7 @@ class DTMGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         likelihood.check_targets(targets)
         plan = resolve(self, likelihood, seed, processes)
         runs = Runs.group(scaled, targets, dtype=plan.dtype)
-        held_out = _held_out(len(runs.x), self.validation_fraction, seed)
+        held_out = _held_out(runs, self.validation_fraction, seed)
         with report_progress(self.verbose if processes.first else 0) as watch:
             return fit_deep(
                 plan,
@@ -361,8 +361,8 @@ def _count(n_samples: Any) -> int:
     return int(n_samples)
 
 
-def _held_out(inputs: int, fraction: float | None, seed: int) -> torch.Tensor:
+def _held_out(runs: Runs, fraction: float | None, seed: int) -> torch.Tensor:
     """Numbers of the distinct inputs that judge the training."""
-    count = held_out_count(inputs, fraction)
-    order = np.random.default_rng([seed, 3]).permutation(inputs)
+    count = held_out_count(len(runs.x), len(runs.y), fraction)
+    order = np.random.default_rng([seed, 3]).permutation(len(runs.x))
     return torch.as_tensor(np.sort(order[:count]))

@@ -13,21 +13,29 @@ from dtmgp.model import DTMGP, TrainableModel
 ENTRIES = 1 << 22  # of components held at once while a score is computed
 
 
-FEW, FEWEST = 150, 30  # inputs below which nothing is held out: by default, and ever
+FEW, FEW_RUNS, FEWEST = (
+    150,
+    500,
+    30,
+)  # inputs or runs for a default share; inputs below which nothing is held out
 SHARE = 0.1
 
 
-def held_out_count(inputs: int, fraction: float | None) -> int:
-    """How many of the distinct inputs judge the training; without a ``fraction`` a tenth, of 150 inputs or more.
+def held_out_count(inputs: int, runs: int, fraction: float | None) -> int:
+    """How many of the distinct inputs judge the training; without a ``fraction`` a tenth, if there is enough.
 
-    A handful of judges is worse than none: they end the training at random (docs/accuracy.md).
+    Enough are 150 inputs, or 500 runs: a handful of judges ends the training at random (docs/accuracy.md).
 
-    >>> held_out_count(200, None), held_out_count(60, None), held_out_count(60, 0.2), held_out_count(20, 0.2)
-    (20, 0, 12, 0)
+    >>> held_out_count(200, 200, None), held_out_count(60, 60, None), held_out_count(60, 600, None)
+    (20, 0, 6)
+    >>> held_out_count(60, 60, 0.2), held_out_count(20, 900, 0.2)
+    (12, 0)
     """
+    if inputs < FEWEST:
+        return 0
     if fraction is None:
-        return 0 if inputs < FEW else round(SHARE * inputs)
-    return 0 if inputs < FEWEST else round(fraction * inputs)
+        return round(SHARE * inputs) if inputs >= FEW or runs >= FEW_RUNS else 0
+    return round(fraction * inputs)
 
 
 def negative_log_density(model: TrainableModel, runs: Runs, samples: int = 32, seed: int = 0) -> float:

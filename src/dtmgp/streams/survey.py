@@ -130,7 +130,7 @@ def survey(
             cause="missing values in the others",
         )
     inputs = int(total.group_inputs.sum())
-    most = held_out_count(inputs, validation_fraction)
+    most = held_out_count(inputs, total.rows, validation_fraction)
     sample = joined(everything) if everything is not None else start.result()[0]
     judges, limit = held.result(most)
     assert sample is not None
